@@ -202,13 +202,15 @@ def archive() -> Figure:
     parts = [
         ("header\n64", 0.8, "head"), ("metadata:\nattrs", 1, "head"),
         ("record\ntemperature", 1.2, "table"), ("a whole Bloscpack file", 2.4, "data"),
-        ("record\nmask", 0.9, "table"), ("a whole\nBloscpack file", 1.5, "data"),
+        ("record:\nnames, sizes", 1.2, "table"), ("a chunk of\nsmall files", 1.2, "data"),
         ("records", 1, "table"), ("tail\n40", 0.6, "head"),
     ]  # fmt: skip
     file = figure.row(44, parts, height=42)
     figure.arrow(top(file[6]), top(file[2]), 48)
     figure.arrow(top(file[6]), top(file[4]), 24)
-    figure.note(0, 108, "A reader starts at the end. Each file can be copied out byte for byte.")
+    figure.note(
+        0, 108, "A reader starts at the end. Many small files in a row are one chunk, a bundle."
+    )
     return figure
 
 
