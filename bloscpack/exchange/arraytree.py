@@ -202,7 +202,7 @@ class ArrayTree:
 
     def _coords(self, node: Node) -> dict[str, str]:
         """Return the paths of the coordinates of an array by their names."""
-        if node.dims is None or node.rows is None:
+        if node.dims is None or node.rows is None or _has_odd_dims(node.dims, node.rows.shape):
             return {}
         prefix = node.group and f"{node.group}/"
         listed = str(node.attrs.get("coordinates", "")).split()
@@ -244,7 +244,7 @@ class ArrayTree:
         if coord.rows.nbytes > _MAX_COORD_NBYTES:
             return None
         inventory = Inventory()
-        attrs = self._plain("", coord.attrs, inventory) | coord.rest
+        attrs = self._plain("", coord.attrs, inventory)
         if inventory.left_out:
             return None
         values = coord.rows.read(())
@@ -253,7 +253,7 @@ class ArrayTree:
             with suppress(UnicodeEncodeError):
                 "".join(values.ravel().tolist()).encode()
                 is_held = True
-        attrs |= types_of(coord.attrs, values.dtype)
+        attrs |= types_of(coord.attrs, values.dtype) | coord.rest
         return Coord(tuple(coord.dims or ()), values, attrs) if is_held else None
 
     def _plain(self, of: str, attrs: Mapping[str, Any], inventory: Inventory) -> dict[str, Any]:
@@ -289,9 +289,9 @@ class ArrayTree:
         attrs = packed_attrs(attrs)
         name = node.name or DEFAULT_NAME
         dims = node.dims
-        if dims is not None and len({*zip(dims, rows.shape, strict=True)}) != len({*dims}):
+        if dims is not None and _has_odd_dims(dims, rows.shape):
             inventory.add(f"names {[*dims]!r:.80} of the axes of {of}, whose lengths differ")
-            dims, coords = None, {}
+            dims = None
         is_default = dims is not None and _is_default(dims, rows.shape) and not coords
         if dims is not None and not (is_default and (name == DEFAULT_NAME or not is_alone)):
             entries = {key: self._entry(self._nodes[path]) for key, path in coords.items()}
@@ -304,6 +304,11 @@ class ArrayTree:
         return ArraySource(
             rows, chunks=node.chunks, attrs=attrs | rest, left_out=inventory.left_out
         )
+
+
+def _has_odd_dims(dims: Sequence[str], shape: tuple[int, ...]) -> bool:
+    """Return whether axes of several lengths share a name."""
+    return len({*zip(dims, shape, strict=True)}) != len({*dims})
 
 
 def _unlimited(place: str) -> str:

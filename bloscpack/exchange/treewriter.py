@@ -15,6 +15,7 @@ from ..plugin import (
     SeveralArrays,
     UnsupportedError,
     chunks_for,
+    is_array_of,
     is_same_coord,
     labels_of,
     others_of,
@@ -83,22 +84,11 @@ class TreeWriter(ArrayWriter):
                     f"{place.rpartition('/')[2]!r:.80}: copy each to a file of its own, by "
                     "FILE::/NAME"
                 )
-            if not self._is_array(place, coord):
+            if place in self._names and not is_array_of(self._arrays, place, coord):
                 raise UnsupportedError(f"its coordinates differ from the array {place!r:.80}")
         with errors_of(f"{self.what} cannot hold the array", None, UnsupportedError):
             self._refuse(name, source, labels)
         self._coords.update((place, (name, coord)) for place, coord in coords.items())
-
-    def _is_array(self, place: str, coord: Coord) -> bool:
-        """Return whether a coordinate is equal to the array at its place, if there is one."""
-        if place not in self._names:
-            return True
-        with self._arrays.open(place) as array:
-            rows, labels = array.native().rows, labels_of(array.attrs, array.rows.shape)
-            shape, dtype = coord.values.shape, coord.values.dtype
-            if labels is None or labels.coords or (rows.shape, rows.dtype) != (shape, dtype):
-                return False
-            return is_same_coord(coord, Coord(labels.dims, rows.read(()), labels.attrs))
 
     def write(self, name: str, source: ArraySource, add: Add) -> None:
         """Write an array, which `check` has accepted, unless it is there as a coordinate."""

@@ -1,12 +1,12 @@
 """Copies of arrays to a file of any type: written part by part, and compared."""
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..array.axislabels import DEFAULT_NAME, NO_NAME, TYPES
+from ..array.axislabels import DEFAULT_NAME, NO_NAME, TYPES, Coord, is_same_coord
 from ..exceptions import UnsupportedError
 from ..storage.file import open_source
 from ..storage.folder.filelist import ListedFolder
@@ -142,7 +142,7 @@ class _ArrayCopier:
     def _write_all(self, writer: ArrayWriter, tally: Tally) -> None:
         """Write all arrays that the file can hold."""
         writer.write_attrs(self._arrays.attrs)
-        lost = []
+        lost = {}
         for name in self._arrays.names:
             with self._arrays.open(name) as source:
                 try:
@@ -151,7 +151,7 @@ class _ArrayCopier:
                     if self.is_alone:
                         err.at(path=self._job.name)
                         raise
-                    lost.append(f"array {quoted(name)}: {err}")
+                    lost[name] = f"array {quoted(name)}: {err}"
                 else:
                     writer.write(name, stored, tally.advance if self.is_alone else _ignore)
                     self.written.add(name)
@@ -160,10 +160,31 @@ class _ArrayCopier:
                     tally.add_frames(stored.nrows, is_image=False)
             if not self.is_alone:
                 tally.advance()
-        self._job.leave_out(*lost)
+        self._leave_out(lost)
         if lost and not self.written:
-            what = f"{self._form.kind}: nothing can be copied: {'; '.join(lost)}"
+            what = f"{self._form.kind}: nothing can be copied: {'; '.join(lost.values())}"
             raise UnsupportedError(what).at(path=self._job.name)
+
+    def _leave_out(self, lost: Mapping[str, str]) -> None:
+        """List arrays by their texts, each with those coordinates that no other array has."""
+        kept: dict[str, Coord] = {}
+        for name in self.written if lost else ():
+            kept |= self._coords(name)
+        for name, text in lost.items():
+            self._job.leave_out(text)
+            for place, coord in self._coords(name).items():
+                is_array = place in self.written and is_array_of(self._arrays, place, coord)
+                if not is_array and not (place in kept and is_same_coord(coord, kept[place])):
+                    key = place[name.rfind("/") + 1 :]
+                    self._job.leave_out(f"coordinates {quoted(key)} of {quoted(name)}")
+
+    def _coords(self, name: str) -> dict[str, Coord]:
+        """Return the coordinates of an array in the form of the copy, by their places."""
+        with self._arrays.open(name) as source:
+            with suppress(UnsupportedError):
+                source = self._stored(source, name)
+            labels = labels_of(source.attrs, source.rows.shape)
+        return {_beside(name, key): each for key, each in labels.coords.items()} if labels else {}
 
     def _stored(self, source: ArraySource, name: str) -> ArraySource:
         return self._form.stored(source, self._job, "the array" if self.is_alone else quoted(name))
@@ -207,6 +228,16 @@ def without_attrs(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
     """Return an array for a type of file that has no place for attributes."""
     job.leave_out(*attributes(source.attrs, of))
     return source._replace(attrs={})
+
+
+def is_array_of(arrays: SeveralArrays, place: str, coord: Coord) -> bool:
+    """Return whether an array is equal to a coordinate, and has no coordinates."""
+    with arrays.open(place) as array:
+        rows, labels = array.native().rows, labels_of(array.attrs, array.rows.shape)
+        shape, dtype = coord.values.shape, coord.values.dtype
+        if labels is None or labels.coords or (rows.shape, rows.dtype) != (shape, dtype):
+            return False
+        return is_same_coord(coord, Coord(labels.dims, rows.read(()), labels.attrs))
 
 
 def _beside(name: str, key: str) -> str:

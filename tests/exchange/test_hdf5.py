@@ -148,7 +148,7 @@ def test_coordinates_with_the_name_of_another_array(other: str, tmp_path: Path) 
     }
     with pytest.warns(BloscpackWarning):
         done = bp.convert(tmp_path / "a.blp", tmp_path / "a.h5")
-    assert done.left_out == (f"array 'z': {why[other]}",)
+    assert done.left_out == (f"array 'z': {why[other]}", "coordinates 'x' of 'z'")
     with h5py.File(tmp_path / "a.h5") as file:
         assert np.array_equal(file[other], np.arange(3))
 

@@ -128,6 +128,53 @@ def test_arrays_of_one_file_share_coordinates(name: str, tmp_path: Path) -> None
     assert sorted(bp.load(tmp_path / "kept.blp")) == ["one", "sub/three"]
 
 
+@pytest.mark.parametrize("name", [*NAMES, "a.nc"])
+def test_coordinates_of_arrays_that_are_left_out(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("h5netcdf")
+    xr = pytest.importorskip("xarray")
+    own = {"z": ("y", [1.0, 2.0]), "y": [5, 6]}
+    grid = xr.DataArray(np.zeros((3, 2)), dims=["x", "y"], coords={"x": [1, 2, 4], **own})
+    arrays = {
+        "a": xr.DataArray(np.arange(3), dims="x", coords={"x": [1, 2, 4]}),
+        "b": grid.assign_coords(x=[1, 2, 3]),  # another x
+        "sub/c": grid,
+        "sub/d": grid.assign_coords(y=[7, 8]).drop_vars("z"),
+    }
+    bp.savez(tmp_path / "a.blp", arrays)
+    with pytest.warns(BloscpackWarning):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / name)
+    lost = [each.partition(": ")[0] for each in done.left_out]
+    found = [f"coordinates {key!r} of 'b'" for key in "xyz"]
+    assert sorted(lost) == sorted(
+        ["array 'b'", *found, "array 'sub/d'", "coordinates 'y' of 'sub/d'"]
+    )
+
+
+def test_coordinates_that_are_kept_as_an_array(tmp_path: Path) -> None:
+    pytest.importorskip("h5netcdf")
+    xr = pytest.importorskip("xarray")
+    x = xr.DataArray([1.0, 2], dims="x")
+    c = xr.DataArray([1j, 2], dims="x", coords={"x": [1.0, 2], "k": 3})
+    bp.savez(tmp_path / "a.blp", x=x, c=c)
+    with pytest.warns(BloscpackWarning):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / "a.nc")
+    lost = [each.partition(": ")[0] for each in done.left_out]
+    assert lost == ["array 'c'", "coordinates 'k' of 'c'"]
+
+
+def test_coordinates_along_axes_of_several_lengths(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["v"], file["x"] = np.zeros((2, 3)), np.arange(3.0)
+        file["x"].make_scale("x")
+        file["v"].dims[1].attach_scale(file["x"])
+        file["v"].dims[0].label = file["v"].dims[1].label = "x"
+    with pytest.warns(BloscpackWarning):
+        done = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+    names = "names ['x', 'x'] of the axes of 'v', whose lengths differ"
+    assert done.left_out == ("scale 'x' of 'v'", names)
+    assert bp.load(tmp_path / "a.blp")["x"].tolist() == [0, 1, 2]
+
+
 SAME: dict[str, Any] = {"h": ("x", [-0.0, np.nan])}
 OTHERS: dict[str, Any] = {
     "sign": {"h": ("x", [0.0, np.nan])},
