@@ -13,6 +13,7 @@ import numpy as np
 
 from ..plugin import (
     DECODED,
+    TYPES,
     UNLIMITED,
     AnyArray,
     ArrayFormat,
@@ -28,6 +29,7 @@ from ..plugin import (
     is_same_items,
     quoted,
     typed,
+    types_of,
 )
 from .arraytree import ArrayTree, Node, place_beside
 from .hdf5 import beside_labels, is_place, is_plain, open_hdf5, refuse_text, write_attrs
@@ -45,6 +47,8 @@ except ImportError as err:
 
 _WHAT = "a netCDF file"
 _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
+# Type of text of variable length, which netCDF has in any case.
+_TEXT = {"": "str"}
 
 
 @contextmanager
@@ -255,6 +259,11 @@ def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None
     hidden = {"dtype"} if attrs.get("dtype") == "bool" else set()  # by it, booleans are known
     if attrs.get(DECODED) is True:
         rest[DECODED] = True
+    types = attrs.get(TYPES, _TEXT)
+    if dtype is not None and types != _TEXT:
+        shown = {key: each for key, each in rest.items() if _is_plain(key, each)}
+        if types_of(shown, dtype) != {TYPES: types}:
+            rest[TYPES] = types
     write_attrs(node, rest, lambda key, value: key not in hidden and _is_plain(key, value))
 
 

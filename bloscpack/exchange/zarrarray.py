@@ -370,6 +370,8 @@ class _Writer(TreeWriter):
             # xarray takes any value but None for missing data.
             fill = typed(attrs, dtype).get("_FillValue")
             is_fill = isinstance(fill, _FILLS.get(dtype.kind, ()))
+            if isinstance(fill, np.generic):  # of another type, it stays an attribute
+                is_fill = fill.dtype == dtype.newbyteorder("=")
             none = "" if dtype.kind == "T" else None
             options["fill_value"] = np.array(fill).astype(dtype)[()] if is_fill else none
             if is_fill:

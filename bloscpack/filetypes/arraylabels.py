@@ -53,23 +53,33 @@ def labelled(
 ) -> ArraySource:
     """Return an array as HDF5 has it, with all labels.
 
-    `coords` replace those of the attrs. The job notes attrs that get the precision of the items.
+    `coords` replace those of the attrs.
     """
     shape, attrs = source.rows.shape, dict(source.attrs)
     labels = labels_of(attrs, shape)
     if labels is not None:
         name, coords = labels.name, _held(labels, job, of) if coords is None else coords
         is_taken = name in labels.dims or name in coords
-        found = {key: Coord(*each) for key, each in coords.items()}
+        found = {}
+        for key, (axes, data, own) in coords.items():
+            exact = _exact(own, data.dtype, job, f"coordinates {quoted(key)} of {of}")
+            found[key] = Coord(tuple(axes), data, exact)
         entries = {"name": NO_NAME if is_taken else name, "dims": [*labels.dims], "coords": found}
         attrs = entries | packed_attrs(labels.attrs)
-    # A fill value of 1 is 1.0 if the items are floats.
     others = {key: each for key, each in attrs.items() if key != "coords"}
-    exact = {key: plain_value(each) for key, each in typed(others, source.rows.dtype).items()}
+    return source._replace(attrs=attrs | _exact(others, source.rows.dtype, job, of))
+
+
+def _exact(attrs: Mapping[str, Any], dtype: Any, job: CopyJob, of: str) -> dict[str, Any]:
+    """Return attrs as they are beside items of a type: a fill value of 1 is 1.0 for floats.
+
+    The job notes those that get the precision of the items.
+    """
+    exact = {key: plain_value(each) for key, each in typed(attrs, dtype).items()}
     rounded = [key for key in exact if not is_same_json(attrs[key], exact[key])]
     rounded = [key for key in rounded if np.any(np.not_equal(attrs[key], exact[key]))]
     job.leave_out(*(f"digits of {attribute(key, of)}, beyond its items'" for key in rounded))
-    return source._replace(attrs=attrs | exact)
+    return {**attrs, **exact}
 
 
 def _held(labels: Labels, job: CopyJob, of: str) -> dict[str, Coord]:

@@ -186,6 +186,45 @@ def test_decoded_coordinates_are_not_scaled_again(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
+@pytest.mark.parametrize("dtype", ["i4", "f4", "?", "S1", "U3"])
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (1,), (1, 1), (2, 2), ()])
+def test_types_of_odd_fill_values(name: str, dtype: str, shape: Any, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    fill = np.ones(shape).tolist()
+    attrs: dict[str, Any] = {
+        "_FillValue": fill,
+        "valid_max": 1,
+        "_types": {"_FillValue": "<f8", "valid_max": "<i2"},
+    }
+    coord = {"dims": ["x"], "data": [1, 2], "dtype": "<i4", "attrs": {"valid_range": fill}}
+    attrs |= {"name": "v", "dims": ["x"], "coords": {"x": coord}}
+    bp.save(tmp_path / "a.blp", np.zeros(2, dtype), attrs=attrs)
+    to = "zarr2" if name == "2.zarr" else None
+    bp.convert(tmp_path / "a.blp", tmp_path / name, to=to)
+    bp.convert(tmp_path / name, tmp_path / "b.blp", strict=True)
+    with bp.open(tmp_path / "b.blp") as found:
+        for key in ("_FillValue", "valid_max", "_types"):
+            assert found.attrs[key] == attrs[key]
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
+def test_attributes_of_coordinates_of_another_type(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    x = xr.Variable("x", np.array([1, 2], "i4"), {"valid_min": 0.0})
+    y = xr.Variable("x", np.array([1, 2], "f4"), {"valid_min": 0, "valid_max": 0.1})
+    bp.save(tmp_path / "a.blp", xr.DataArray([1, 2], {"x": x, "y": y}, "x", "v"))
+    to = "zarr2" if name == "2.zarr" else None
+    with pytest.warns(bp.exceptions.BloscpackWarning):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / name, to=to)
+    listed = "digits of attribute 'valid_max' of coordinates 'y' of the array, beyond its items'"
+    assert done.left_out == (listed,)
+    bp.convert(tmp_path / name, tmp_path / "b.blp", strict=True)
+    with bp.open(tmp_path / "b.blp") as found:
+        coords = found.attrs["coords"]
+        assert (coords["x"]["attrs"]["valid_min"], coords["y"]["attrs"]["valid_min"]) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "3.zarr", "2.zarr"])
 def test_attributes_of_times_and_of_the_type_of_items(name: str, tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     time = np.array(["2020-01-01", "2020-01-02"], "M8[ns]")
