@@ -140,5 +140,6 @@ def matching_chunks(records: AnyArray, conditions: dict[str, Any]) -> IntArray:
         if scalar.ndim or kind not in "biufmM":
             raise TypeError(f"{name} cannot be compared with {value!r:.80}")
         # The number itself, as numpy then compares it with items of any type by its value.
-        found &= _COMPARISONS[sign](values, value if kind in "biuf" else scalar[()])
+        with np.errstate(invalid="ignore"):  # NumPy 1 warns of NaN among objects
+            found &= _COMPARISONS[sign](values, value if kind in "biuf" else scalar[()])
     return np.flatnonzero(found)
