@@ -10,10 +10,12 @@ standard output, one JSON object per line. The file PROGRESS holds the number of
 which identifies it after a crash. To repeat one case, run it with COUNT 1.
 """
 
+import atexit
 import gc
 import json
 import os
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -40,6 +42,13 @@ def peak_nbytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
+def memory_folder() -> Path:
+    """Return a new folder, in memory where there is such a file system; removed at exit."""
+    folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
 def files_case(*, only_arrays: bool = False) -> Case:
     """Return the case of damaged files; `only_arrays`: those with array chunks or a grid."""
     from judge import Judge
@@ -49,7 +58,7 @@ def files_case(*, only_arrays: bool = False) -> Case:
     vectors = [one for one in load_vectors() if one.features or not only_arrays]
     most_sealed = 0.3 if only_arrays else 0.7  # damage under a valid digest reaches the decoders
     small = [vector for vector in vectors if vector.is_small]
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    folder = memory_folder()
     for vector in vectors:
         assert vector.array.nbytes == len(vector.payload)
 
@@ -97,7 +106,7 @@ def archives_case() -> Case:
 
 
 def in_a_folder(run_case: Callable[[Random, Path], tuple[str, list[str], int]]) -> Case:
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    folder = memory_folder()
     return lambda rng: run_case(rng, folder)
 
 
