@@ -115,8 +115,7 @@ def at_hand(places: Iterable[Place]) -> Iterator[None]:
         return
     prefetches = _start(remote)
     try:
-        for prefetch in prefetches:
-            prefetch.wait()
+        _wait(prefetches)
         yield
     finally:
         _end(prefetches)
@@ -129,30 +128,33 @@ def _ahead(groups: Iterator[Group[Item]], limit: int) -> Iterator[Sequence[Item]
     was taken.
     """
     under_way: deque[Group[Item]] = deque()
-    nbytes = 0
-
-    def first() -> Iterator[Sequence[Item]]:
-        nonlocal nbytes, limit
-        items, prefetches, size = under_way[0]
-        for prefetch in prefetches:
-            prefetch.wait()
-        yield items
-        _end(prefetches)
-        under_way.popleft()
-        nbytes -= size
-        limit = min(limit + size, _AHEAD_NBYTES)
-
+    nbytes, is_last = 0, False
     try:
-        for group in groups:
-            under_way.append(group)
-            nbytes += group[2]
-            while len(under_way) > 1 and nbytes > limit:
-                yield from first()
-        while under_way:
-            yield from first()
+        while True:
+            while not is_last and (len(under_way) < 2 or nbytes <= limit):
+                group = next(groups, None)
+                if group is None:
+                    is_last = True
+                else:
+                    under_way.append(group)
+                    nbytes += group[2]
+            if not under_way:
+                return
+            items, prefetches, size = under_way[0]
+            _wait(prefetches)
+            yield items
+            _end(prefetches)
+            under_way.popleft()
+            nbytes -= size
+            limit = min(limit + size, _AHEAD_NBYTES)
     finally:
         for _, prefetches, _ in under_way:
             _end(prefetches)
+
+
+def _wait(prefetches: list[Prefetch]) -> None:
+    for prefetch in prefetches:
+        prefetch.wait()
 
 
 def _end(prefetches: list[Prefetch]) -> None:
