@@ -176,15 +176,7 @@ class Bundle(NamedTuple):
         """
         what = f"bundle at offset {self.at}"
         expected, total = _DIRECTORY.unpack_from(self.directory)
-        digest = xxh3_64_digest(chunk)
-        if digest != expected:
-            raise ChecksumMismatch(
-                f"{what}: digest is {digest.hex()}, {expected.hex()} is stored",
-                name=_CHECKSUM,
-                expected=expected,
-                actual=digest,
-                offset=self.offset,
-            )
+        _check_digest(what, chunk, expected, self.offset)
         files = _decoded(chunk, MAX_BUNDLE_NBYTES, what)
         if len(files) != total:
             raise FormatError(f"{what}: {len(files)} bytes of files, {total} are declared")
@@ -258,6 +250,18 @@ def unpack_record(view: BytesLike, start: int = 0) -> Member | Bundle:
 def _pack_record(at: int, nbytes: int, name: bytes, kind: int) -> bytes:
     head = _RECORD.pack(RECORD_MAGIC, at, nbytes, len(name), kind, b"")
     return head[:-_DIGEST_SIZE] + xxh3_64_digest(head[:-_DIGEST_SIZE] + name) + name
+
+
+def _check_digest(what: str, data: BytesLike, expected: bytes, offset: int) -> None:
+    digest = xxh3_64_digest(data)
+    if digest != expected:
+        raise ChecksumMismatch(
+            f"{what}: digest is {digest.hex()}, {expected.hex()} is stored",
+            name=_CHECKSUM,
+            expected=expected,
+            actual=digest,
+            offset=offset,
+        )
 
 
 def _text(name: bytes) -> str:
@@ -395,15 +399,7 @@ def unpack_index(view: BytesLike, tail: IndexTail) -> dict[str, Member | Bundled
     UnsupportedError
         Its version is unknown.
     """
-    digest, expected = xxh3_64_digest(view[:-_DIGEST_SIZE]), bytes(view[-_DIGEST_SIZE:])
-    if digest != expected:
-        raise ChecksumMismatch(
-            f"index: digest is {digest.hex()}, {expected.hex()} is stored",
-            name=_CHECKSUM,
-            expected=expected,
-            actual=digest,
-            offset=tail.offset,
-        )
+    _check_digest("index", view[:-_DIGEST_SIZE], bytes(view[-_DIGEST_SIZE:]), tail.offset)
     if tail.version != _VERSION:
         raise UnsupportedError(f"index: version {tail.version}, expected {_VERSION}")
     members: dict[str, Member | Bundled] = {}
