@@ -200,6 +200,7 @@ if TYPE_CHECKING:
     from .frames.store.framestore import FrameStore
     from .frames.store.openclip import arrays_of, data_of, images_of, is_images, meta_of
     from .frames.verify import verify
+    from .keywords import explain_keywords, text_list
     from .media import image
     from .media.filename import FileNames
     from .media.image import ORIENTATION_TAG, TURNS, UPRIGHT, encode_jpeg, encode_png, probe, turn
@@ -272,8 +273,6 @@ if TYPE_CHECKING:
         PictureCodec,
         Progress,
         ProgressOption,
-        explain_keywords,
-        text_list,
     )
     from .version import __version__
 else:
@@ -284,10 +283,11 @@ else:
             "NotBloscpackError NotFoundError ObjectNumpyArrayRejection TruncatedError "
             "UnsupportedError WrongKindError"
         ),
+        "keywords": "explain_keywords text_list",
         "notice": "notice warn_unclosed",
         "types": (
             "AnyArray BytesLike FramePreset IntArray OnBadItem Path PictureCodec Progress "
-            "ProgressOption explain_keywords text_list"
+            "ProgressOption"
         ),
         "version": "__version__",
         "parallel.arraypool": "ArrayPool",

@@ -18,7 +18,7 @@ from .conftest import PACKAGE
 
 # Folders and modules at the root, from the ground up. A module imports its own row and those above.
 ROOMS = (
-    ("exceptions", "notice", "types", "version"),
+    ("exceptions", "keywords", "notice", "types", "version"),
     *(("_ext",), ("parallel",), ("format",), ("storage",), ("display",), ("container",)),
     *(("array",), ("damage",), ("archive",), ("media",), ("frames",)),
     ("original", "abstract_io", "args", "defaults", "file_io", "numpy_io"),

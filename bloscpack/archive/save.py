@@ -12,6 +12,7 @@ from ..array.layout import SAVE_DEFAULTS, Chunks, SaveOptions
 from ..array.save import plan_file, settings_from, without_labels
 from ..container.compact import write_compact
 from ..format.archiveindex import check_name
+from ..keywords import explain_keywords, foreign_keyword
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage import disk
@@ -19,7 +20,7 @@ from ..storage.file import FileSource
 from ..storage.journal import replacing
 from ..storage.sink import open_path, open_sink
 from ..storage.url import is_url, refuse_url
-from ..types import Codec, Path, Progress, ProgressOption, explain_keywords, foreign_keyword
+from ..types import Codec, Path, Progress, ProgressOption
 from .coordinates import CoordArrays
 from .reader import Archive
 from .table import Column, columns_of, is_table

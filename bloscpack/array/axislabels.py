@@ -27,7 +27,8 @@ import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
 from ..format.metadata import encode_values
-from ..types import AnyArray, text_list
+from ..keywords import text_list
+from ..types import AnyArray
 from .attrs import plain
 from .dtype import unpack_scalar
 

@@ -17,7 +17,8 @@ import numpy as np
 from dask.delayed import Delayed
 
 from ..container.chunkparts import PartRecord
-from ..types import DEFAULT_BLOCK, AnyArray, Path, explain_keywords, nbytes_of
+from ..keywords import DEFAULT_BLOCK, explain_keywords, nbytes_of
+from ..types import AnyArray, Path
 from .labelled import unlabelled
 from .layout import SAVE_DEFAULTS, SaveOptions
 from .parts import PartsJob

@@ -25,13 +25,14 @@ from ..container.chunkparts import (
 )
 from ..container.writer import write_container
 from ..format.chunkgrid import ChunkGrid
+from ..keywords import DEFAULT_BLOCK, explain_keywords, nbytes_of
 from ..parallel.progressbar import as_progress
 from ..parallel.threads import resolve_nthreads
 from ..storage.partfolder import PartFolder, new_id
 from ..storage.protocol import ByteSink, PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
-from ..types import DEFAULT_BLOCK, AnyArray, Path, ProgressOption, explain_keywords, nbytes_of
+from ..types import AnyArray, Path, ProgressOption
 from .arraylike import as_array
 from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype, cast_exactly

@@ -13,10 +13,10 @@ from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.header import UNKNOWN, Header, version_for
 from ..format.metadata import DEFAULT_META_CHECKSUM
+from ..keywords import explain_keywords
 from ..storage.protocol import closed_on_error
 from ..storage.sink import check_absent, upload_for
 from ..storage.url import refuse_flush
-from ..types import explain_keywords
 from .layout import SAVE_DEFAULTS, SaveOptions, Settings, divide, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 

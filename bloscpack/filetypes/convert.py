@@ -25,13 +25,14 @@ from ..format.filekind import (
     kind_of,
     zip_kind,
 )
+from ..keywords import explain_keywords
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
 from ..storage.file import Place
 from ..storage.folder.filelist import ListedFolder, is_pattern
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.url import is_url, refuse_options, shown_name
-from ..types import ProgressOption, explain_keywords
+from ..types import ProgressOption
 from .arrayclips import Clips, array_of_clip, arrays_of_clips
 from .arraysource import ArraySource, SeveralArrays, only
 from .copyjob import COPY_DEFAULTS, Conversion, CopyJob, CopyOptions

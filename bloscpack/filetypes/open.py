@@ -11,21 +11,14 @@ from ..array.array import Array
 from ..container.front import Verify
 from ..exceptions import WrongKindError
 from ..format.filekind import ARCHIVE, HEAD_NBYTES, kind_of
+from ..keywords import explain_keywords
 from ..parallel.imports import importing
 from ..storage.file import Place, kind_at, open_source
 from ..storage.folder.filelist import ListedFolder, expanded, is_pattern
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.source import HEAD_NBYTES as REMOTE_HEAD_NBYTES
 from ..storage.url import is_url, refuse_url
-from ..types import (
-    FRAME_DEFAULTS,
-    AnyArray,
-    ArrayMode,
-    FrameOptions,
-    Mode,
-    OnLostChunk,
-    explain_keywords,
-)
+from ..types import FRAME_DEFAULTS, AnyArray, ArrayMode, FrameOptions, Mode, OnLostChunk
 from .identify import identify, refuse_unread_folder
 from .table import ARCHIVES, ARRAYS, FILETYPES, FileType
 

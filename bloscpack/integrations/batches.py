@@ -11,9 +11,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..frames.protocol import FrameSource
+from ..keywords import explain_keywords
 from ..parallel.arraypool import ArrayPool
 from ..parallel.threads import ALL_THREADS, map_ahead, resolve_nthreads
-from ..types import AnyArray, explain_keywords
+from ..types import AnyArray
 from .training.itemreader import READER_DEFAULTS, ItemReader, ReaderOptions
 from .training.passes import Order, Passes
 

@@ -16,7 +16,7 @@ from ..array.chunkpieces import rows_of_whole_chunks
 from ..filetypes.open import open_frames
 from ..format.header import FEATURE_GRID
 from ..frames.protocol import Clip, FrameSource
-from ..types import DEFAULT_BLOCK, nbytes_of, text_list
+from ..keywords import DEFAULT_BLOCK, nbytes_of, text_list
 
 try:
     import dask

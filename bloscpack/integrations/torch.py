@@ -14,8 +14,9 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ..frames.sampler import ClipIndex, ClipSampler, check_settings
+from ..keywords import explain_keywords
 from ..parallel.sharedring import drop_unused
-from ..types import FrameLayout, explain_keywords
+from ..types import FrameLayout
 from .training.devicedecoder import checked_device, code_batch
 from .training.itemreader import READER_DEFAULTS, Item, ItemReader, ReaderOptions
 from .training.passes import Order, Passes

@@ -18,7 +18,7 @@ from bloscpack.array.parts import PartsJob
 from bloscpack.exceptions import ObjectNumpyArrayRejection, UnsupportedError
 from bloscpack.format.checksum import CHECKSUMS
 from bloscpack.format.codec import CODECS
-from bloscpack.types import nbytes_of
+from bloscpack.keywords import nbytes_of
 
 from ..strategies import SCALARS, AnyArray, fill
 

@@ -14,7 +14,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError
-from bloscpack.frames.store import segments, writer
+from bloscpack.frames.store import index, writer
 from bloscpack.storage.update import UpdateFile
 
 from ..frames.stores import changed, check, clip, fill, made, name, tails
@@ -374,7 +374,7 @@ class Interrupts:
     ncalls: int = 0
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        modules = (writer.__file__, segments.__file__)
+        modules = (writer.__file__, index.__file__)
         if frame.f_code.co_filename in modules and event in ("call", "return", "c_return"):
             self.ncalls += 1
             if self.ncalls == self.at:

@@ -11,7 +11,8 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError, LockedError, UnsupportedError, WrongKindError
-from bloscpack.frames.store import frameencoding, segments, writer
+from bloscpack.frames.store import frameencoding, writer
+from bloscpack.frames.store import index as index_module
 from bloscpack.media import image
 
 from .stores import Array, changed, check, clip, fill, made, tails
@@ -159,7 +160,7 @@ class TestModeA:
     @pytest.mark.parametrize("gap", [0, 5])
     def test_damaged_segments_are_kept(self, path: Path, monkeypatch: Any, gap: int) -> None:
         """A clip with a damaged index at the end of the file may still be recovered by hand."""
-        monkeypatch.setattr(segments, "_BLOCK_NBYTES", 100)
+        monkeypatch.setattr(index_module, "_BLOCK_NBYTES", 100)
         with bp.frames.create(path) as store:
             fill(store, *range(3))
         with bp.frames.open(path, "a") as store:

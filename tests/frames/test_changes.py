@@ -24,7 +24,7 @@ from bloscpack.exceptions import (
     NotFoundError,
     WrongKindError,
 )
-from bloscpack.frames.store import segments as index_module
+from bloscpack.frames.store import index as index_module
 from bloscpack.frames.store import writer as writer_module
 from bloscpack.frames.store.format import Tail
 from bloscpack.frames.store.recoverstore import compact_store

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
-from bloscpack.frames.store import directory, segments, writer
+from bloscpack.frames.store import directory, index, writer
 from bloscpack.frames.store.directory import Directory
 from bloscpack.frames.store.format import (
     FLAG_DIRECTORY,
@@ -81,7 +81,7 @@ class TestReads:
     def test_opening_reads_the_table_alone(
         self, large: dict[int, bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(segments, "TAIL_NBYTES", TAIL_SIZE)
+        monkeypatch.setattr(index, "TAIL_NBYTES", TAIL_SIZE)
         for count, data in large.items():
             nparts = -(-count // 1024)
             assert (len(parts(data)), parts(data)[0].nclips) == (nparts, 1024)
@@ -100,13 +100,13 @@ class TestReads:
     def test_the_window_has_it(self, large: dict[int, bytes]) -> None:
         for data in large.values():
             _, source = opened(data)
-            window = segments.TAIL_NBYTES
+            window = index.TAIL_NBYTES
             assert source.reads == [(len(data) - window, window), (0, 4096)]
 
     def test_a_clip_takes_a_page_and_a_part(
         self, large: dict[int, bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(segments, "TAIL_NBYTES", TAIL_SIZE)
+        monkeypatch.setattr(index, "TAIL_NBYTES", TAIL_SIZE)
         data = large[6000]
         (group,) = opened(data)[0]._index.segments
         assert isinstance(group, Directory)
@@ -138,7 +138,7 @@ class TestReads:
     def test_an_ordinal_takes_a_part(
         self, large: dict[int, bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(segments, "TAIL_NBYTES", TAIL_SIZE)
+        monkeypatch.setattr(index, "TAIL_NBYTES", TAIL_SIZE)
         for count, data in large.items():
             store, source = opened(data)
             source.reads.clear()
@@ -161,7 +161,7 @@ class TestReads:
     @pytest.mark.usefixtures("small")
     def test_requests(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """With latency, a directory is one request, and so are a page and a part."""
-        monkeypatch.setattr(segments, "TAIL_NBYTES", 2048)
+        monkeypatch.setattr(index, "TAIL_NBYTES", 2048)
         data = made(tmp_path / "a.blp", 60, 24, 9)
         source = CountingBytes(data)
         source.has_latency = True
@@ -557,7 +557,7 @@ def test_equal_hashes_across_pages(tmp_path: Path, monkeypatch: Any) -> None:
         return len(data) * 2**60
 
     monkeypatch.setattr("bloscpack.frames.store.format.hash_of", hash_of)
-    monkeypatch.setattr(segments, "hash_of", hash_of)
+    monkeypatch.setattr(index, "hash_of", hash_of)
     path = tmp_path / "a.blp"
     made(path, 25)
     with bp.frames.open(path) as store:

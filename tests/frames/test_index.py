@@ -10,10 +10,10 @@ from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
-from bloscpack.frames.store import segments as index_module
+from bloscpack.frames.store import index as index_module
 from bloscpack.frames.store import writer as writer_module
 from bloscpack.frames.store.format import TAIL_SIZE
-from bloscpack.frames.store.segments import Finder
+from bloscpack.frames.store.index import Finder
 
 from ..conftest import Warned
 from ..counting import CountingBytes

@@ -8,7 +8,7 @@ from crafted import memcpy_chunk
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
 from bloscpack.frames.store.format import Section, Tail
-from bloscpack.frames.store.storefront import pack_front
+from bloscpack.frames.store.front import pack_front
 from bloscpack.media import image
 
 LOSSLESS, IMAGE, RAW = 1, 2, 3

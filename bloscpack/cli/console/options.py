@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from ...format.codec import CODECS, MAX_CHUNK_NBYTES, MAX_TYPESIZE, Shuffle
+from ...keywords import foreign_keyword
 from ...original.args import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_CLEVEL,
@@ -23,7 +24,6 @@ from ...original.args import (
     parse_size,
 )
 from ...storage import disk
-from ...types import foreign_keyword
 from .output import PROG, printable
 from .status import ExitCode
 

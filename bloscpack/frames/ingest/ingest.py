@@ -13,17 +13,11 @@ from itertools import chain
 from typing import Any, Unpack
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
+from ...keywords import explain_keywords
 from ...notice import notice
 from ...parallel.processes import Job, Workers, resolve_nworkers
 from ...parallel.progressbar import as_progress
-from ...types import (
-    FrameOptions,
-    OnBadItem,
-    Progress,
-    ProgressOption,
-    VideoPackets,
-    explain_keywords,
-)
+from ...types import FrameOptions, OnBadItem, Progress, ProgressOption, VideoPackets
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import DEFAULT, Kept, Options

@@ -23,6 +23,7 @@ from ...types import AnyArray, BytesLike, IntArray
 from ..protocol import FrameSelection, frame_indices, read_clip, read_only_meta
 from ..shownclip import ShownClip
 from .format import CHECKSUM, DIGEST_SIZE, Codec
+from .index import Index
 from .lossless import (
     GROUP_FRAMES,
     PACKED_EXPANSION,
@@ -34,7 +35,6 @@ from .lossless import (
     is_packed,
     reference_of,
 )
-from .segments import Index
 
 # Cost of a decoded byte relative to LZ4 with image filters, which takes 0.25 to 0.28 ns; scales the
 # number of threads. Measured by bench/threads.py on 320 x 240 RGB frames: Zstandard with image

@@ -19,9 +19,9 @@ from ...types import BytesLike
 from ..protocol import read_batch
 from .clip import StoreClip
 from .format import CHECKSUM, DIGEST_SIZE, Codec
+from .index import ClipChunks, Index
 from .lossless import GROUP_FRAMES
 from .openclip import open_clip
-from .segments import ClipChunks, Index
 
 # Largest number of decoded bytes, and of requests, per batch.
 _BATCH_NBYTES = 8 << 20

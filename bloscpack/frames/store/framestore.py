@@ -19,6 +19,7 @@ from ...exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from ...keywords import explain_keywords
 from ...notice import notice, warn_unclosed
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource, ErrorsAt, closed_on_error, errors_at
@@ -33,14 +34,13 @@ from ...types import (
     Mode,
     Path,
     VideoEncoder,
-    explain_keywords,
 )
 from ..protocol import Batch, Clip, ClipMapping, Wanted, read_batch
 from .clip import StoreClip
 from .frameencoding import ALL_KEPT, DEFAULT, EncodedClip, EncodedVideo, Kept, Options, recoded
+from .front import FRONT_NBYTES, Front
+from .index import Finder, Index
 from .openclip import as_video, frames_of, is_clip, meta_of, open_clip
-from .segments import Finder, Index
-from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, VideoSummary, summarize, summarize_video
 from .writer import StoreWriter
 

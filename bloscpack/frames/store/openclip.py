@@ -16,8 +16,8 @@ from ...types import AnyArray
 from ..protocol import Clip
 from .clip import Store, StoreClip
 from .format import Codec
+from .index import Index
 from .rawclip import RawClip
-from .segments import Index
 
 if TYPE_CHECKING:
     from .videoclip import VideoClip

@@ -20,7 +20,7 @@ from ...types import AnyArray, IntArray
 from ..protocol import FrameSelection, check_out, frame_indices, read_clip
 from .clip import Store, StoreClip
 from .format import DIGEST_SIZE
-from .segments import Index
+from .index import Index
 
 # Largest run of frames per read in a batch, so that several threads can share the reads.
 _RUN_NBYTES = 1 << 20

@@ -46,8 +46,8 @@ from .format import (
     store_header,
 )
 from .frameencoding import DEFAULT
-from .segment import Segment
-from .segments import (
+from .front import Front, pack_front
+from .index import (
     MAX_CHUNKS,
     MAX_CLIPS,
     MAX_METAS_NBYTES,
@@ -56,7 +56,7 @@ from .segments import (
     Index,
     has_unknown,
 )
-from .storefront import Front, pack_front
+from .segment import Segment
 from .verify import standard_front, whole_segment
 
 # Bytes per read when searching for segments.

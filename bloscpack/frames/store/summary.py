@@ -7,7 +7,7 @@ import numpy as np
 from ...exceptions import BloscpackError
 from ..video.format import COST_UNIT, VideoHeader, split_text
 from .format import Codec, FrameFormat
-from .segments import Index
+from .index import Index
 
 
 class Summary(NamedTuple):

@@ -25,9 +25,9 @@ from .format import (
     raw_padding,
     store_header,
 )
+from .front import FRONT_NBYTES, Front
+from .index import Finder, Group, Index, has_unknown
 from .segment import Segment, read_section
-from .segments import Finder, Group, Index, has_unknown
-from .storefront import FRONT_NBYTES, Front
 from .summary import Summary, summarize
 
 

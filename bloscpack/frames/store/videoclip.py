@@ -40,7 +40,7 @@ from ..video.groupdecoder import (
 from ..video.mp4file import write_mp4
 from .clip import Store, StoreClip, by_chunk
 from .frameencoding import pack_meta
-from .segments import Index
+from .index import Index
 
 # Pixels of a key frame per stored byte. A block of H.265 or H.264 has at most 64 x 64 pixels and
 # takes a bit or more; an arithmetic coder may take less, which VP9 and AV1 make use of.

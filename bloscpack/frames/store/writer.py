@@ -45,8 +45,8 @@ from .format import (
     raw_padding,
 )
 from .frameencoding import EncodedClip, Encoder, Options, pack_meta
-from .segment import Segment
-from .segments import (
+from .front import Front, pack_front
+from .index import (
     MAX_CHUNKS,
     MAX_CLIPS,
     MAX_METAS_NBYTES,
@@ -55,7 +55,7 @@ from .segments import (
     has_unknown,
     merged,
 )
-from .storefront import Front, pack_front
+from .segment import Segment
 
 # Stored bytes per write call.
 _WRITE_NBYTES = 1 << 20

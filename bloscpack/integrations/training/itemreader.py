@@ -17,8 +17,9 @@ from ...filetypes.open import open_frames
 from ...frames.protocol import Clip, FrameSource, Request, result_form
 from ...frames.sampler import ClipIndex, digest_of, random_number
 from ...frames.windows import Short, Start, Windows
+from ...keywords import text_list
 from ...storage.url import refuse_options
-from ...types import AnyArray, text_list
+from ...types import AnyArray
 
 Item = dict[str, Any]
 Label = str | Callable[[dict[str, Any]], Any]
