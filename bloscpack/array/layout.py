@@ -249,6 +249,8 @@ def cut_runs(stored: AnyArray, chunk_size: int) -> Iterable[memoryview]:
     """Yield runs of the bytes of an array in C order, views if it is contiguous."""
     if stored.flags.c_contiguous or not stored.nbytes:
         content = stored_view(stored, False)
+        if len(content) <= chunk_size:
+            return (content,)
         return Chunking.of(len(content), chunk_size).cut(content)
     end = stored.nbytes
     return (_run_of(stored, at, min(at + chunk_size, end)) for at in range(0, end, chunk_size))

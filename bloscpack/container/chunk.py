@@ -6,7 +6,7 @@ it is read where the chunks before it end (`chunktable.py`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_64_digest
 
@@ -44,6 +44,10 @@ from .front import (
 # Largest number of chunk headers of a remote file that are followed, one request each, if its table
 # cannot be used.
 _MAX_REMOTE_CHAIN = 4096
+
+
+Found: TypeAlias = tuple[memoryview, memoryview | None] | None
+"""Chunk of `StoredChunks.read_listed`."""
 
 
 class StoredChunk(NamedTuple):
@@ -246,20 +250,29 @@ class StoredChunks:
         return read_run(self.source, [offset for offset, _ in entries], entries[-1][1], size)
 
     def listed(self) -> range | AnyArray:
-        """Return all chunks, in the order in which few calls read them, for `read_checked`."""
+        """Return all chunks, in the order in which few calls read them, for `read_listed`."""
         return range(self.front.nchunks)
 
-    def read_checked(self, some: range | AnyArray) -> Iterator[tuple[int, memoryview | None]]:
-        """Yield index and chunk of some of those listed; None for one that is to be read alone."""
+    def read_listed(self, some: range | AnyArray) -> Iterator[tuple[int, Found]]:
+        """Yield index and chunk of some of those listed; None for one that is to be read alone.
+
+        A chunk has the digest that `is_intact` still has to compare, or None.
+        """
         found = self.read_run(some[0], some[-1] + 1) if len(some) > 1 else iter(())
         for index in some:
             stored = next(found, None)
-            if stored is not None and not self.needs_no_check(index):
-                if self.front.header.checksum.digest(stored[0]) == stored[1]:
-                    self.set_checked(index)
-                else:
-                    stored = None
-            yield index, None if stored is None else stored[0]
+            if stored is not None and self.needs_no_check(index):
+                yield index, (stored[0], None)
+            else:
+                yield index, stored
+
+    def is_intact(self, index: int, data: memoryview, digest: memoryview | None) -> bool:
+        """Return whether a chunk has the digest that was read with it; record it if so."""
+        if digest is not None:
+            if self.front.header.checksum.digest(data) != digest:
+                return False
+            self.set_checked(index)
+        return True
 
     def offsets(self) -> tuple[int, ...]:
         """Return the used entries of the offset table after checking their order.

@@ -16,7 +16,7 @@ from ..format.log import DATA_OFFSET
 from ..storage.protocol import Extent
 from ..storage.runs import CHANGED, plan_array_runs
 from ..types import AnyArray, BytesLike
-from .chunk import StoredChunk, StoredChunks, digest_error
+from .chunk import Found, StoredChunk, StoredChunks, digest_error
 from .log import LogStatistics, LogTable, read_chunk, read_commit
 
 # Rows of a page (`format/log.py`); unlike "S8", "V8" keeps zeros at the end.
@@ -82,7 +82,7 @@ class LogChunks(StoredChunks):
         found["start"], found["stop"] = starts, stops
         return found[np.argsort(starts)]
 
-    def read_checked(self, some: range | AnyArray) -> Iterator[tuple[int, memoryview | None]]:
+    def read_listed(self, some: range | AnyArray) -> Iterator[tuple[int, Found]]:
         """Yield index and chunk of some of those listed; None for one that is to be read alone."""
         if isinstance(some, range) or len(some) == 1:
             for index in some if isinstance(some, range) else some["index"].tolist():
@@ -99,7 +99,7 @@ class LogChunks(StoredChunks):
                         yield index, None
                         continue
                     self.set_checked(index)
-                yield index, chunk[: max(len(chunk) - digest_nbytes, 0)]
+                yield index, (chunk[: max(len(chunk) - digest_nbytes, 0)], None)
 
     def offsets(self) -> tuple[int, ...]:
         """Return the offsets of all chunks after a check of all pages."""

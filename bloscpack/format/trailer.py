@@ -140,11 +140,11 @@ def pack_trailer(
         The statistics of every chunk, 32 bytes each; empty for a file without them.
     """
     nchunks = len(digests) // DIGEST_SIZE
-    pages = b"".join(
-        xxh3_64_digest(pack_offsets(offsets[first : first + PAGE_CHUNKS]))
-        + xxh3_64_digest(digests[DIGEST_SIZE * first : DIGEST_SIZE * (first + PAGE_CHUNKS)])
-        for first in range(0, nchunks, PAGE_CHUNKS)
-    )
+    pages = b""
+    for first in range(0, nchunks, PAGE_CHUNKS):
+        stop = first + PAGE_CHUNKS
+        pages += xxh3_64_digest(pack_offsets(offsets[first:stop]))
+        pages += xxh3_64_digest(digests[DIGEST_SIZE * first : DIGEST_SIZE * stop])
     copy = head if len(head) <= MAX_HEAD_NBYTES else head[: Header.unpack(head).size]
     size = STATISTICS_SIZE if statistics else 0
     if len(statistics) != size * nchunks:

@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..exceptions import BloscpackError
 from ..parallel.imports import importing
@@ -163,15 +163,26 @@ def _put(path: str, target: str, name: str | None, *, overwrite: bool) -> None:
         disk.sync_folder(os.path.dirname(target))
 
 
-@contextmanager
-def committed(sink: Sink) -> Iterator[Sink]:
-    """Commit `sink` when the block ends; abort it if the block raises."""
-    try:
-        yield sink
-        sink.commit()
-    except BaseException:
-        sink.abort()
-        raise
+class committed(Generic[Sink]):  # noqa: N801 - a class, as for `naming`
+    """Context that commits `sink` when the block ends; aborts it if the block raises."""
+
+    __slots__ = ("_sink",)
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def __enter__(self) -> Sink:
+        return self._sink
+
+    def __exit__(self, kind: object, err: BaseException | None, _: object) -> None:
+        if err is None:
+            try:
+                self._sink.commit()
+            except BaseException:
+                self._sink.abort()
+                raise
+        else:
+            self._sink.abort()
 
 
 def upload_for(
