@@ -1,16 +1,20 @@
-"""Cases: reading one chunk of a large file by its index, packing and unpacking small arrays."""
+"""Cases: one chunk of a large file by its index, packing and unpacking, and small calls."""
 
+import io
 import os
 from functools import partial
+from pathlib import Path
 
 import blosc
 import numpy as np
-from peers.formats import chunk_places
-from race.races import Benchmark, Case, Races, require, require_equal
-from race.timing import BARE, OURS, Call, Loop, loop_of, signal
+from peers.data import field
+from peers.formats import chunk_places, stored_chunks
+from race.races import Benchmark, Case, Races, random_places, require, require_equal
+from race.timing import BARE, OURS, Call, Loop, cycling, loop_of, signal
 
 import bloscpack as bp
 from bloscpack.array import arraymetadata
+from bloscpack.format.codec import decode_range_into
 from bloscpack.original import pack as packing
 
 _NREAD = 16  # chunks of a call
@@ -22,6 +26,9 @@ _PACKED = (
     ("1 KiB, new shape,", 1 << 10, True),
     ("80 KB", 80_000, False),
 )
+
+# Column of the calls that a small call cannot do without.
+NEEDED = "needed"
 
 # How much is done: in a full run, and in a try.
 SETTINGS = {
@@ -110,6 +117,77 @@ def _uncached(call: Call) -> Call:
     return clear_and_call
 
 
+def race_small(races: Core) -> None:
+    """Save 512 bytes, and read an item or a column, beside the calls that each needs."""
+    array = signal(512, "float64")
+
+    def hold(work: str, needs: str, ours: Call, needed: Call, per_call: int = 1) -> None:
+        loops = {OURS: loop_of(ours), NEEDED: loop_of(needed)}
+        races.hold(Case(f"small {work} / {needs}", work, 0), loops, per_call)
+
+    def save(place: Path) -> Call:
+        return lambda: bp.save(place / "array.blp", array)
+
+    def save_by_numpy(place: Path, syncs_folder: bool = True) -> Call:
+        return partial(_save_by_numpy, place, array, syncs_folder=syncs_folder)
+
+    disk, memory = races.folder, races.memory_folder
+    durably = "`np.save`, fsync, rename, fsync of the folder"
+    hold(
+        *("save 512 bytes to memory", "`np.save`"),
+        *(lambda: bp.save(io.BytesIO(), array), lambda: np.save(io.BytesIO(), array)),
+    )
+    hold("save 512 bytes, tmpfs", durably, save(memory), save_by_numpy(memory))
+    hold("save 512 bytes, disk", durably, save(disk), save_by_numpy(disk))
+    hold(
+        *("save 512 bytes, disk", "`np.save`, fsync, rename: the name can be lost"),
+        *(save(disk), save_by_numpy(disk, syncs_folder=False)),
+    )
+    require_equal(bp.load(disk / "array.blp"), array, OURS, "the array")
+    values = field(races.setting.nbytes // 4000)
+    path = disk / "field.blp"
+    bp.save(path, values)
+    chunks, step = stored_chunks(path), 262
+    rows, columns = random_places(3, *values.shape)
+    places = list(zip(rows, columns, strict=True))
+    item = memoryview(bytearray(4))
+
+    def decode_item(place: tuple[int, int]) -> None:
+        index, row = divmod(place[0], step)
+        decode_range_into(chunks[index], 4 * (row * values.shape[1] + place[1]), item)
+
+    with bp.open(path) as opened:
+        for at in (*range(0, len(values), step), *places):  # all chunks are verified then
+            require(opened[at].tolist() == values[at].tolist(), OURS, "an item or row")
+        hold(
+            *("item `a[i, j]` of a chunk that was verified", "decoding it from its block"),
+            *(cycling(opened.__getitem__, places, 16), cycling(decode_item, places, 16), 16),
+        )
+    for width in (1000, 32_768):
+        wide = np.resize(values, (1000, width))
+        bp.save(path, wide)
+        with bp.open(path) as opened:
+            require_equal(opened[:, width // 2], wide[:, width // 2], OURS, "a column")
+            hold(
+                *(f"column of 1,000 rows of {4 * width:,} bytes", "decoding everything"),
+                *(partial(opened.__getitem__, np.s_[:, width // 2]), opened.read),
+            )
+
+
+def _save_by_numpy(folder: Path, array: np.ndarray, *, syncs_folder: bool) -> None:
+    """Save an array so that its file is whole or absent, as `bp.save` does."""
+    temporary = folder / "array.tmp"
+    with temporary.open("wb") as stream:
+        np.save(stream, array)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(folder / "array.npy")
+    if syncs_folder:
+        descriptor = os.open(folder, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+
 def _hold(
     races: Core,
     case: Case,
@@ -125,6 +203,10 @@ def _hold(
 
 BENCHMARK = Benchmark(
     Core,
-    {"chunk": race_chunks, **{work: partial(race_packed, work) for work in ("pack", "unpack")}},
+    {
+        "chunk": race_chunks,
+        **{work: partial(race_packed, work) for work in ("pack", "unpack")},
+        "small": race_small,
+    },
     SETTINGS,
 )

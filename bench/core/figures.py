@@ -6,7 +6,7 @@ from race.page import Lines, Page, Run, cases_of, duration, speed
 from race.races import Case
 from race.timing import BARE, ORIGINAL, OURS
 
-from core.cases import BENCHMARK
+from core.cases import BENCHMARK, NEEDED
 
 
 def ratios(cases: list[Case]) -> Lines:
@@ -29,6 +29,17 @@ def _table(work: str, run: Run) -> Lines:
     return ratios(cases_of(run, f"{work} "))
 
 
+def _small(run: Run) -> Lines:
+    """Return the time of each small call, and that of the calls which it needs."""
+    lines: Lines = [("call", "time", "what it needs", "time", "ratio")]
+    for case in cases_of(run, "small "):
+        ours, needed = case.median(OURS) or 0.0, case.median(NEEDED) or 0.0
+        needs = case.key.partition(" / ")[2]
+        ratio = f"{ours / needed:.2f}"
+        lines.append((case.title, duration(ours), needs, duration(needed), ratio))
+    return lines
+
+
 def _summary(run: Run) -> Lines:
     """Return a case of each size and each kind of work."""
     chosen = (
@@ -43,7 +54,7 @@ PAGES = (
         "benchmarks.md",
         "core/page.md",
         _summary,
-        {work: partial(_table, work) for work in BENCHMARK.work},
+        {work: partial(_table, work) for work in BENCHMARK.work} | {"small": _small},
         lists=(),
     ),
 )
