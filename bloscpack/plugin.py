@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Container,
         Subparsers,
         add_command,
+        add_flag,
         add_folder,
         add_force_option,
         add_json_option,
@@ -385,8 +386,8 @@ else:
         "cli.console.description": "Description",
         "cli.console.inputfile": "check_input each_input one_input open_input readable",
         "cli.console.options": (
-            "CommandParser Container STDIO Subparsers add_command add_folder add_force_option "
-            "add_json_option byte_size count passed_on positive ranged"
+            "CommandParser Container STDIO Subparsers add_command add_flag add_folder "
+            "add_force_option add_json_option byte_size count passed_on positive ranged"
         ),
         "cli.console.output": (
             "Console binary_stdout double_pretty_size encode_json error message pretty_size "

@@ -14,7 +14,7 @@ from .commands import command_module
 from .console.arrayout import IMAGES, Part, add_output_options, check_suffix, form_of, write_part
 from .console.describe import dtype_text
 from .console.inputfile import open_item
-from .console.options import STDIO, add_json_option, count
+from .console.options import STDIO, add_flag, add_json_option, count
 from .console.output import Console, print_json
 from .console.outputfile import check_output, open_output
 from .console.selection import parse_selection_text, strip_brackets, take_name
@@ -61,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a clip, instead of SELECTION: a number, a range like 0:32:2, or some like 3,4,9",
     )
     kind = add_output_options(parser)
-    kind.add_argument(
-        "--image", action="store_true", help="of a clip: write the JPEG or PNG file of one frame"
-    )
+    add_flag(kind, "--image", "of a clip: write the JPEG or PNG file of one frame")
     add_json_option(kind)
 
 

@@ -13,6 +13,7 @@ from ..format.codec import CODECS
 from ..storage.url import shown_name
 from .console.inputfile import check_input, each_input, readable
 from .console.options import (
+    add_flag,
     add_force_option,
     add_json_option,
     add_options,
@@ -78,15 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{''.join(f'; from a frame store {each}, unless DST ends in .blp' for each in folders)})",
     )
     add_options(parser, CopyOptions, _HELPS, _FORMS, COPY_DEFAULTS)
-    parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="refuse a copy that leaves out anything that the source has",
-    )
-    parser.add_argument(
-        "--no-verify", action="store_true", help="do not compare the copy with the source"
-    )
+    add_flag(parser, "--allow-empty", "convert a source without clips")
+    add_flag(parser, "--strict", "refuse a copy that leaves out anything that the source has")
+    add_flag(parser, "--no-verify", "do not compare the copy with the source")
     add_force_option(parser, "overwrite a file; a folder is never replaced")
     add_json_option(parser)
 

@@ -24,7 +24,7 @@ from ..types import AnyArray
 from .console import terminal
 from .console.describe import dtype_text
 from .console.inputfile import only, open_item
-from .console.options import add_json_option, ranged
+from .console.options import add_flag, add_json_option, ranged
 from .console.output import Console, binary_stdout, print_json, printable, results
 from .console.selection import Index, parse_selection_text, strip_brackets, take_name
 from .console.status import ExitCode, UsageError
@@ -66,9 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "entry is the frame (default: the middle)",
     )
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--sixel", action="store_true", help="draw pixels, with sixel graphics")
-    how.add_argument("--blocks", action="store_true", help="draw half blocks, in colour")
-    how.add_argument("--plain", action="store_true", help="draw plain characters, without colour")
+    add_flag(how, "--sixel", "draw pixels, with sixel graphics")
+    add_flag(how, "--blocks", "draw half blocks, in colour")
+    add_flag(how, "--plain", "draw plain characters, without colour")
     add_json_option(how)
     parser.add_argument(
         "--width",

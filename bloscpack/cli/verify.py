@@ -9,7 +9,7 @@ from ..filetypes.table import FILETYPES
 from ..filetypes.verify import verify_source
 from ..storage.file import Place
 from .console.inputfile import open_whole
-from .console.options import STDIO, add_classic_option, add_files, add_json_option, series
+from .console.options import STDIO, add_classic_option, add_files, add_flag, add_json_option, series
 from .console.output import Console
 from .console.reports import verify_each
 
@@ -19,15 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"Read and decode {series('every chunk of each file', *parts)}, and report what is damaged."
     )
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="rebuild a missing offset table or trailer if all data are intact",
-    )
-    parser.add_argument(
+    add_flag(parser, "--fix", "rebuild a missing offset table or trailer if all data are intact")
+    add_flag(
+        parser,
         "--decode",
-        action="store_true",
-        help="also decode the images of a folder, a recording or a dataset, and the audio of a "
+        "also decode the images of a folder, a recording or a dataset, and the audio of a "
         "recording",
     )
     parser.add_argument(

@@ -12,6 +12,7 @@ from ..plugin import (
     ExitCode,
     Place,
     UsageError,
+    add_flag,
     binary_stdout,
     each_input,
     exit_code,
@@ -45,9 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write the page to a new folder for a static web host, and show nothing",
     )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="only print the URL, do not open a browser"
-    )
+    add_flag(parser, "--no-browser", "only print the URL, do not open a browser")
 
 
 def _port(text: str) -> int:

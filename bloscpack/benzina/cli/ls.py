@@ -8,6 +8,7 @@ from ...plugin import (
     BloscpackError,
     ByteSource,
     ExitCode,
+    add_flag,
     add_json_option,
     describe,
     error,
@@ -32,10 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name. No sample is read."
     )
     add_file(parser)
-    parser.add_argument(
-        "--pictures",
-        action="store_true",
-        help="read each sample, and print the shape of its picture before the name",
+    add_flag(
+        parser, "--pictures", "read each sample, and print the shape of its picture before the name"
     )
     add_selection(parser)
     add_json_option(parser)

@@ -12,6 +12,7 @@ from ...plugin import (
     ExitCode,
     Place,
     UsageError,
+    add_flag,
     add_force_option,
     add_json_option,
     check_input,
@@ -47,20 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="store a split: its name and its range of samples; may be repeated",
     )
-    parser.add_argument(
+    add_flag(
+        parser,
         "--skip-damaged",
-        action="store_true",
-        help="skip and report pictures that cannot be read, and exit with 1; by default nothing is "
+        "skip and report pictures that cannot be read, and exit with 1; by default nothing is "
         "written then",
     )
-    parser.add_argument(
-        "--allow-skipped",
-        action="store_true",
-        help="with --skip-damaged, exit with 0 even if pictures were skipped",
+    add_flag(
+        parser, "--allow-skipped", "with --skip-damaged, exit with 0 even if pictures were skipped"
     )
-    parser.add_argument(
-        "--allow-empty", action="store_true", help="make a dataset even if no picture can be packed"
-    )
+    add_flag(parser, "--allow-empty", "make a dataset even if no picture can be packed")
     add_force_option(parser, "overwrite an existing file")
     add_json_option(parser)
 
@@ -78,9 +75,7 @@ def _add_coding_options(parser: argparse.ArgumentParser) -> None:
         "av1)",
     )
     group.add_argument("--preset", metavar="NAME", help="speed of the encoder (default: medium)")
-    group.add_argument(
-        "--lossless", action="store_true", help="encode losslessly; hevc and h264 only"
-    )
+    add_flag(group, "--lossless", "encode losslessly; hevc and h264 only")
     group.add_argument(
         "--tile",
         metavar="PIXELS",
@@ -89,7 +84,7 @@ def _add_coding_options(parser: argparse.ArgumentParser) -> None:
         help="width and height of frames are multiples of it, and thumbnails fit into it (default: "
         "%(default)s)",
     )
-    group.add_argument("--no-thumb", action="store_true", help="do not store thumbnails")
+    add_flag(group, "--no-thumb", "do not store thumbnails")
     group.add_argument(
         "--profile",
         choices=("default", "reference"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...storage.url import is_url
 from ..console.inputfile import one_input, open_bloscpack
-from ..console.options import STDIO
+from ..console.options import STDIO, add_flag
 from ..console.output import Console
 from ..console.outputfile import check_output, open_output
 from ..console.status import ExitCode, UsageError
@@ -19,9 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "through fsspec or kerchunk. Every chunk is checked first."
     )
     form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument(
-        "--kerchunk", action="store_true", help="write JSON in the format of kerchunk"
-    )
+    add_flag(form, "--kerchunk", "write JSON in the format of kerchunk")
     parser.add_argument(
         "file_", metavar="FILE", help="Bloscpack file or URL, - for standard input (with --url)"
     )
@@ -45,9 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="names of its axes, separated by commas (default: the attr 'dims')",
     )
-    parser.add_argument(
-        "--no-verify", action="store_true", help="do not read the chunks, trust the offset table"
-    )
+    add_flag(parser, "--no-verify", "do not read the chunks, trust the offset table")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from ...media import image
 from ...storage.protocol import ByteSink
 from ...types import AnyArray
 from .arraytext import text_lines
-from .options import STDIO
+from .options import STDIO, add_flag
 from .output import printable
 from .status import UsageError
 
@@ -31,8 +31,8 @@ def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExc
         "with .raw, .bin or without a suffix (default: standard output)",
     )
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--npy", action="store_true", help="write .npy format")
-    kind.add_argument("--text", action="store_true", help="write text, as numpy prints it")
+    add_flag(kind, "--npy", "write .npy format")
+    add_flag(kind, "--text", "write text, as numpy prints it")
     return kind
 
 

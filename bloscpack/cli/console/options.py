@@ -251,6 +251,11 @@ def add_command(
     return parser
 
 
+def add_flag(parser: Container, name: str, text: str) -> None:
+    """Add an option without a value; `text` is its help."""
+    parser.add_argument(name, action="store_true", help=text)
+
+
 def add_locking_option(parser: Container) -> None:
     """Add ``--no-locking``."""
     parser.add_argument(
@@ -264,15 +269,15 @@ def add_locking_option(parser: Container) -> None:
 
 def add_json_option(parser: Container) -> None:
     """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/json.md)")
+    add_flag(parser, "--json", "print JSON (schema in docs/json.md)")
 
 
 def add_classic_option(parser: Container) -> None:
     """Add ``--classic``."""
-    parser.add_argument(
+    add_flag(
+        parser,
         "--classic",
-        action="store_true",
-        help="on a terminal, print the text that a pipe gets, which scripts can parse",
+        "on a terminal, print the text that a pipe gets, which scripts can parse",
     )
 
 

@@ -24,6 +24,7 @@ from ...storage.file import kind_at
 from ...storage.url import shown_name
 from ..console.options import (
     Container,
+    add_flag,
     add_force_option,
     add_json_option,
     add_locking_option,
@@ -87,12 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         help="processes that read and encode (default: the number of processors, at most 8)",
     )
-    parser.add_argument(
-        "--allow-skipped", action="store_true", help="exit with 0 even if items were skipped"
-    )
-    parser.add_argument(
-        "--allow-empty", action="store_true", help="continue if an input has no items"
-    )
+    add_flag(parser, "--allow-skipped", "exit with 0 even if items were skipped")
+    add_flag(parser, "--allow-empty", "continue if an input has no items")
     parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
     add_locking_option(parser)
     add_json_option(parser)
@@ -112,9 +109,7 @@ def _add_input_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder of the paths in a list (default: the folder of the list)",
     )
-    group.add_argument(
-        "--outside", action="store_true", help="follow paths and links that lead outside the folder"
-    )
+    add_flag(group, "--outside", "follow paths and links that lead outside the folder")
     group.add_argument(
         "--path-column",
         metavar="NAME",

@@ -14,6 +14,7 @@ from ...plugin import (
     ExitCode,
     Subparsers,
     add_command,
+    add_flag,
     add_json_option,
     available_cpus,
     json_log,
@@ -171,7 +172,7 @@ def _add_kind(kinds: Subparsers, title: str, kind: Kind) -> None:
         default=-1,
         help="pixels of the shorter edge; -1 does not resize frames (default)",
     )
-    parser.add_argument("--shuffle", action="store_true", help="shuffle the items")
+    add_flag(parser, "--shuffle", "shuffle the items")
     parser.add_argument(
         "--seed",
         metavar="N",
@@ -179,19 +180,15 @@ def _add_kind(kinds: Subparsers, title: str, kind: Kind) -> None:
         default=0,
         help="seed of the shuffle (default: %(default)s)",
     )
-    parser.add_argument(
+    add_flag(
+        parser,
         "--remove-duplicates",
-        action="store_true",
-        help="skip items whose ids are already in the directory; otherwise they are refused",
+        "skip items whose ids are already in the directory; otherwise they are refused",
     )
-    parser.add_argument(
-        "--allow-skipped",
-        action="store_true",
-        help="exit with 0 even if items were skipped that cannot be read",
+    add_flag(
+        parser, "--allow-skipped", "exit with 0 even if items were skipped that cannot be read"
     )
-    parser.add_argument(
-        "--allow-empty", action="store_true", help="exit with 0 even if there is nothing to ingest"
-    )
+    add_flag(parser, "--allow-empty", "exit with 0 even if there is nothing to ingest")
     parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
     for name, default in kind.options.items():
         option = f"--{name.replace('_', '-')}"

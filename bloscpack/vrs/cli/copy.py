@@ -10,6 +10,7 @@ from ...plugin import (
     ExitCode,
     Place,
     UsageError,
+    add_flag,
     add_force_option,
     add_json_option,
     byte_size,
@@ -39,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("sources", metavar="SRC", nargs=1, help="VRS file, - for standard input")
     add_copy_options(parser)
-    parser.add_argument(
-        "--renumber", action="store_true", help="number the instances of each type, starting from 1"
-    )
+    add_flag(parser, "--renumber", "number the instances of each type, starting from 1")
 
 
 def add_copy_options(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from contextlib import ExitStack
 
-from ...plugin import STDIO, Console, UsageError
+from ...plugin import STDIO, Console, UsageError, add_flag
 from .copy import add_copy_options, copy_options, report_copy
 from .recordings import open_recording, times_of
 
@@ -15,10 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("sources", metavar="SRC", nargs="+", help="VRS file")
     add_copy_options(parser)
-    parser.add_argument(
-        "--keep-apart",
-        action="store_true",
-        help="do not join streams: assign new ids to streams whose ids clash",
+    add_flag(
+        parser, "--keep-apart", "do not join streams: assign new ids to streams whose ids clash"
     )
 
 
