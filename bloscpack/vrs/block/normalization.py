@@ -62,22 +62,6 @@ def _same(pixels: AnyArray) -> AnyArray:
     return pixels
 
 
-def _swap_red_and_blue(pixels: AnyArray) -> AnyArray:
-    return pixels[..., ::-1]
-
-
-def _high_of_ten(pixels: AnyArray) -> AnyArray:
-    return (pixels >> 2).astype(np.uint8)
-
-
-def _high_of_twelve(pixels: AnyArray) -> AnyArray:
-    return (pixels >> 4).astype(np.uint8)
-
-
-def _repeat_thrice(pixels: AnyArray) -> AnyArray:
-    return np.repeat(pixels[..., None], 3, axis=-1)
-
-
 def _stretch_channels(pixels: AnyArray) -> AnyArray:
     """Stretch red, green and blue separately; drop alpha."""
     return np.stack([_stretch(pixels[..., i]) for i in range(3)], axis=-1)
@@ -152,14 +136,17 @@ _CONVERSIONS: dict[PixelFormat, tuple[Callable[[AnyArray], AnyArray], PixelForma
     PixelFormat.BAYER8_RGGB: (_same, PixelFormat.GREY8),
     PixelFormat.BAYER8_BGGR: (_same, PixelFormat.GREY8),
     PixelFormat.BAYER8_GBRG: (_same, PixelFormat.GREY8),
-    PixelFormat.BGR8: (_swap_red_and_blue, PixelFormat.RGB8),
-    PixelFormat.RGB10: (_high_of_ten, PixelFormat.RGB8),
-    PixelFormat.RGB12: (_high_of_twelve, PixelFormat.RGB8),
+    PixelFormat.BGR8: (lambda pixels: pixels[..., ::-1], PixelFormat.RGB8),
+    PixelFormat.RGB10: (lambda pixels: (pixels >> 2).astype(np.uint8), PixelFormat.RGB8),
+    PixelFormat.RGB12: (lambda pixels: (pixels >> 4).astype(np.uint8), PixelFormat.RGB8),
     PixelFormat.RGB32F: (_stretch_channels, PixelFormat.RGB8),
     PixelFormat.RGBA32F: (_stretch_channels, PixelFormat.RGB8),
     PixelFormat.DEPTH32F: (_stretch, PixelFormat.GREY8),
     PixelFormat.SCALAR64F: (_stretch, PixelFormat.GREY8),
-    PixelFormat.RGB_IR_RAW_4X4: (_repeat_thrice, PixelFormat.RGB8),
+    PixelFormat.RGB_IR_RAW_4X4: (
+        lambda pixels: np.repeat(pixels[..., None], 3, axis=-1),
+        PixelFormat.RGB8,
+    ),
     PixelFormat.YUY2: (_yuy2_to_rgb, PixelFormat.RGB8),
     **dict.fromkeys(PLANAR_FORMATS, (_same, PixelFormat.GREY8)),
 }

@@ -43,8 +43,6 @@ from .imagefile import picture_of
 KINDS = "image", "audio", "custom", "metadata"
 """Kinds of blocks that can be extracted; metadata go to ``metadata.jsonl``."""
 METADATA_NAME = "metadata.jsonl"
-# Limit of open files to which several records are appended.
-_MAX_OPEN_FILES = 64
 
 
 @dataclass(slots=True)
@@ -194,7 +192,6 @@ class _AppendedFile:
         self.audio = part.audio
         self.start = 0  # of the parts, behind the header
         self.nbytes = 0
-        self.fd = -1
         self.identity = (0, 0)
 
     def can_append(self, part: _Part) -> bool:
@@ -216,8 +213,6 @@ class _Files:
         self._folder = folder
         self._report = report
         self._appended: dict[tuple[str, int], _AppendedFile] = {}
-        # Files with an open descriptor, the most recently used last.
-        self._open: dict[_AppendedFile, None] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
         self._lines: Any = None
 
@@ -277,44 +272,31 @@ class _Files:
             self._write_at(file, 0, wav_header(file.audio, file.nbytes))
             if file.nbytes % 2:
                 self._write_at(file, file.start + file.nbytes, b"\0")
-        self._release(file)
 
     def _create(self, file: _AppendedFile, header: bytes, kind: str) -> None:
-        file.fd = self._folder.create(file.name)
-        file.identity = disk.identity(file.fd)
-        self._note_open(file)
+        fd = self._folder.create(file.name)
+        file.identity = disk.identity(fd)
+        os.close(fd)
         self._write_at(file, 0, header)
         self._report.nfiles[kind] += 1
         self._report.nbytes += len(header)
 
     def _write_at(self, file: _AppendedFile, offset: int, data: BytesLike) -> None:
-        if file.fd < 0:
-            file.fd = self._folder.reopen(file.name, file.identity)
-        self._note_open(file)
-        with disk.naming(self._folder.path(file.name)):
-            disk.write_at(file.fd, offset, data)
-
-    def _note_open(self, file: _AppendedFile) -> None:
-        self._open.pop(file, None)
-        self._open[file] = None
-        if len(self._open) > _MAX_OPEN_FILES:
-            self._release(next(iter(self._open)))
-
-    def _release(self, file: _AppendedFile) -> None:
-        self._open.pop(file, None)
-        fd, file.fd = file.fd, -1
-        if fd >= 0:
+        # Not kept open: a recording may have more streams than a process may have open files.
+        fd = self._folder.reopen(file.name, file.identity)
+        try:
+            with disk.naming(self._folder.path(file.name)):
+                disk.write_at(fd, offset, data)
+        finally:
             os.close(fd)
 
     def close(self) -> None:
-        """Close all files, complete or not; idempotent."""
-        for file in [*self._open]:
-            self._release(file)
+        """Close the metadata, complete or not; idempotent."""
         if self._lines is not None:
             self._lines.close()
 
     def finish(self) -> None:
-        """Complete and close all files."""
+        """Complete all files."""
         for file in self._appended.values():
             self._finish(file)
         if self._lines is not None:

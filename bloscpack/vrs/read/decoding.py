@@ -96,18 +96,6 @@ class StreamDecoder:
     ``"data"``.
     """
 
-    __slots__ = (
-        "_configured",
-        "_leading",
-        "_steps",
-        "_tags",
-        "_type",
-        "format_version",
-        "record_type",
-        "source",
-        "stream_id",
-    )
-
     def __init__(
         self,
         stream_id: str,

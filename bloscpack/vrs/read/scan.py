@@ -242,24 +242,19 @@ def _possible_headers(
     `position` itself may have any.
     """
     nplaces = len(data) - RECORD_HEADER_SIZE + 1
-    types, compressions = data[26 : 26 + nplaces], data[27 : 27 + nplaces]
-    places = np.flatnonzero((types - np.uint8(1) < 4) & (compressions <= 2))
-    sizes, previous = _uint32(data, places), _uint32(data, places + 4)
+    # A header at every byte, each of which may be the first of one.
+    headers = np.ndarray(nplaces, RECORD_HEADER_DTYPE, data, 0, (1,))
+    plausible = (headers["record_type"] - np.uint8(1) < 4) & (headers["compression"] <= 2)
+    places = np.flatnonzero(plausible)
+    sizes = headers["size"][places].astype(np.int64)
+    previous = headers["previous_size"][places].astype(np.int64)
     offsets = places + start
     before = offsets - previous
     fits = (before == last) | (before >= position) | (offsets == position)
     fits &= (previous >= RECORD_HEADER_SIZE) | (offsets == position)
     fits &= (sizes >= RECORD_HEADER_SIZE) & (offsets + sizes <= end)
     for place in np.flatnonzero(fits).tolist():
-        at = int(places[place])
-        fields = RECORD_HEADER.unpack(data[at : at + RECORD_HEADER_SIZE].tobytes())
+        at = places.item(place)
+        fields = headers[at].item()
         if header_fault(*fields[:3], *fields[6:]) is None:
             yield start + at, fields[0], fields[1]
-
-
-def _uint32(data: AnyArray, places: IntArray) -> IntArray:
-    """Return the unsigned little-endian numbers at `places`, which need not be aligned."""
-    value = data[places].astype(np.int64)
-    for k in range(1, 4):
-        value |= data[places + k].astype(np.int64) << (8 * k)
-    return value
