@@ -115,9 +115,6 @@ class Decoder:
         self._av = import_av()
         self._max_pixels = max_pixels
         self._local = threading.local()
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self.nopened = 0
 
     def decode(
         self,
@@ -186,9 +183,6 @@ class Decoder:
     def _contexts(self) -> "OrderedDict[_Key, _Context]":
         """Return the decoders of this thread, without any opened before a fork."""
         local, pid = self._local, os.getpid()
-        if pid != self._pid:
-            # A lock held during the fork would never be released in the child.
-            self._lock, self._pid = threading.Lock(), pid
         if getattr(local, "pid", None) != pid:
             local.contexts, local.pid = OrderedDict(), pid
         found: OrderedDict[_Key, _Context] = local.contexts
@@ -220,8 +214,6 @@ class Decoder:
         if sets.codec == AV1:
             options["max_frame_delay"] = "1"
         codec = self._open(self._create(_DECODERS[sets.codec]), sets.codec, config, options)
-        with self._lock:
-            self.nopened += 1
         return _Context(codec, sets, config, size, {header: size})
 
     def _open(self, decoder: Any, codec: str, config: bytes, options: dict[str, str]) -> Any:
