@@ -1,6 +1,5 @@
 """Cases: clips and single frames read at random, and the sizes of files."""
 
-import io
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -9,12 +8,22 @@ from race.quality import psnr
 from race.races import Benchmark, Case, Races, file_system, random_places, remove, size_of
 
 from frames.codecs import race_codecs
-from frames.contenders import BARE_JPEG, BATCH, CLIP, SINGLE, STORES, TABLE, Contender
+from frames.contenders import (
+    BARE_JPEG,
+    BATCH,
+    CLIP,
+    EPISODES,
+    SINGLE,
+    STORES,
+    TABLE,
+    Contender,
+)
 from frames.data import SETTINGS, Clip, jpeg_pixels, load_clips, make_depth_and_masks
+from frames.episodes import measure_episodes
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
 from frames.opening import measure_opening
-from frames.video import encode_mp4, jpeg_nbytes
+from frames.video import decode_mp4, encode_mp4, jpeg_nbytes
 
 BARE = "bare decoding of "
 JPEG_420 = "JPEG 4:2:0 of the PSNR of the video"
@@ -57,6 +66,10 @@ class Clips(Races):
         about["rounds"] = f"{nrounds}; 5 of ingest and of opening, {nepochs} of loaders"
         return about
 
+    def keepers(self) -> list[Contender]:
+        """Return the contenders that keep clips, and not episodes only."""
+        return [one for one in self.contenders if one.works != (EPISODES,)]
+
     def write(self, contender: Contender, clip: Clip) -> Path:
         """Return the file or folder of a contender with a clip, written once."""
         path = self.folder / f"{contender.files or contender.name}, {clip.name}"
@@ -68,7 +81,7 @@ class Clips(Races):
         """Return files with the frames of a clip as contenders return them, by `pixels`."""
         found = {"frames": clip.frames, "jpeg": jpeg_pixels(clip.frames)}
         if any(one.pixels == "video" for one in self.contenders):
-            found["video"] = _decode(encode_mp4(clip.frames))
+            found["video"] = decode_mp4(encode_mp4(clip.frames))
         wanted = {pixels: self.folder / f"{pixels}.npy" for pixels in found}
         for pixels, path in wanted.items():
             np.save(path, found[pixels])
@@ -96,21 +109,13 @@ class Clips(Races):
         return [(self.ids[n], frame) for n, frame in zip(numbers, frames, strict=True)]
 
 
-def _decode(mp4: bytes) -> np.ndarray:
-    import av
-
-    with av.open(io.BytesIO(mp4)) as container:
-        frames = [one.to_ndarray(format="rgb24") for one in container.decode(video=0)]
-    return np.stack(frames)
-
-
 def race_clips(races: Clips) -> None:
     """Read frames of each clip with every contender."""
     sizes = races.found.setdefault("sizes", {})
     qualities = races.found.setdefault("psnr", {})
     for clip in races.clips:
         wanted = races.save_wanted(clip)
-        for contender in races.contenders:
+        for contender in races.keepers():
             races.write(contender, clip)
         name, nclips = clip.name, races.setting.batch
         _race(races, CLIP, f"{races.setting.window} frames", clip, wanted)
@@ -130,7 +135,7 @@ def _measure_sizes(races: Clips, clip: Clip, quality: float | None) -> dict[str,
     nframes = races.setting.nclips * len(clip.frames)
     sizes = {"raw": float(clip.frames[0].nbytes)}
     measured = set()
-    for contender in races.contenders:
+    for contender in races.keepers():
         path = races.write(contender, clip)
         if contender.name != BARE_JPEG and path not in measured:  # several read the same files
             sizes[contender.name] = size_of(path) / nframes
@@ -172,6 +177,7 @@ BENCHMARK = Benchmark(
         "opening": measure_opening,
         "ingest": race_ingest,
         "loading": measure_loading,
+        "episodes": measure_episodes,
     },
     SETTINGS,
 )

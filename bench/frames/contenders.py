@@ -15,7 +15,7 @@ bare
 batch
     How many of these one read of a batch takes, else 0.
 
-A task with a ``method`` is one of a loader, see loading.py.
+A task with a ``method`` is one of a loader, see loading.py; with ``ncameras``, see episodes.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,10 +49,12 @@ PYAV = "H.264, PyAV"
 TORCHCODEC = "H.264, torchcodec"
 LITDATA_JPEG = "litdata, JPEG"
 LANCE_JPEG = "Lance, JPEG"
+HDF5_RAW = "h5py, raw"
 MEMMAP = "numpy.memmap"
 
 GOP, CRF = 8, 18  # of video
-CLIP, SINGLE, BATCH, LOADING = "clip", "single", "batch", "loading"  # kinds of work
+# Kinds of work.
+CLIP, SINGLE, BATCH, LOADING, EPISODES = "clip", "single", "batch", "loading", "episodes"
 
 
 def _store(kind: str, note: str, *works: str, nthreads: int | None = None) -> tuple[str, Any]:
@@ -71,13 +73,13 @@ TABLE = {
     GULPIO2_STACKED: "frames.formats:GulpIO2Stacked",
     BARE_JPEG: "frames.with_bloscpack:BareJpeg",
     GULP_SOURCE: "frames.with_bloscpack:Gulp",
-    STORE_JPEG: _store("jpeg", "the same JPEG bytes", CLIP, SINGLE, LOADING),
-    STORE_FAST: _store("fast", "lossless, preset fast", CLIP, SINGLE, BATCH, LOADING),
+    STORE_JPEG: _store("jpeg", "the same JPEG bytes", CLIP, SINGLE, LOADING, EPISODES),
+    STORE_FAST: _store("fast", "lossless, preset fast", CLIP, SINGLE, BATCH, LOADING, EPISODES),
     STORE_FAST + ONE_THREAD: _store("fast", "", CLIP, nthreads=1),
     STORE_SMALL: _store("small", "lossless, preset small", CLIP, SINGLE, LOADING),
     STORE_SMALL + ONE_THREAD: _store("small", "", CLIP, nthreads=1),
     STORE_RAW: _store("raw", _RAW, CLIP, SINGLE, BATCH, LOADING),
-    STORE_VIDEO: _store("video", _VIDEO, CLIP, LOADING),
+    STORE_VIDEO: _store("video", _VIDEO, CLIP, LOADING, EPISODES),
     STORE_VIDEO + ONE_THREAD: _store("video", "", CLIP, SINGLE, nthreads=1),
     TORCHCODEC: "frames.video:TorchCodec",
     PYAV: "frames.video:PyAv",
@@ -96,6 +98,7 @@ TABLE = {
         {"pixels": "jpeg", "works": (CLIP, LOADING), "note": "the same of the JPEG images"},
     ),
     LANCE_JPEG: "frames.formats:Lance",
+    HDF5_RAW: (_HDF5, {"works": (EPISODES,), "note": "for episodes only: no compression"}),
 }
 _NCHECKED = 20
 _TOLERANCE = 2.0  # mean difference of the pixels of video, of 255
@@ -189,6 +192,10 @@ class GulpClips(Contender):
 
 def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
     """Return the loop of a task, after checking its result."""
+    if "ncameras" in task:
+        from frames.episodes import prepare_episodes
+
+        return prepare_episodes(contender, task)
     if "method" in task:
         from frames.loading import prepare_loader
 

@@ -31,6 +31,7 @@ SETTINGS = {
     "nindexed": (10_000, 20),  # clips of 100 frames of the store that is opened
     "ningested": (24, 3),  # clips
     "nepochs": (5, 1),  # passes of a loader
+    "nepisodes": (6, 2),  # of images and numbers
     "batch": (8, 2),  # clips
     "batch_window": (16, 4),  # frames of a clip in a batch
     # Ways to start the workers of a loader. All contenders use the first.

@@ -18,6 +18,7 @@ from race.page import (
     judge,
     raced,
     ratio_of,
+    timings,
     unit,
     with_ratio,
 )
@@ -69,6 +70,7 @@ _LOADERS = (
     (who.STORE_JPEG, who.LITDATA_JPEG, 1.3),
     (who.STORE_JPEG, who.LANCE_JPEG, 1.3),
 )
+_EPISODES = ((who.STORE_JPEG, who.LANCE_JPEG, 1.3), (who.STORE_FAST, who.HDF5_RAW, 1.3))
 _OPEN, _RESIDENT = 0.020, 64e6  # seconds, bytes
 
 
@@ -89,6 +91,18 @@ def _size_lines(key: str, base: str, run: Run) -> Lines:
         return f"{found[name]:,.0f}{share}"
 
     return grid("bytes a frame", run.get(key, {}), size)
+
+
+def _episode_lines(run: Run) -> Lines:
+    """Return windows per second and, for each kind of episodes, bytes per image."""
+    rate = with_ratio(lambda case, seconds: f"{1 / seconds:,.1f}", who.LANCE_JPEG)
+    cases = cases_of(run, "episodes/")
+    head, *lines = timings(cases, rate)
+    sizes = [run["episodes"][case.title] for case in cases]
+    return [
+        (*head, *(f"{case.title}, bytes an image" for case in cases)),
+        *((*line, *(f"{found[line[0]]:,.0f}" for found in sizes)) for line in lines),
+    ]
 
 
 def _qualities(run: Run) -> Lines:
@@ -160,6 +174,22 @@ def _loading_targets(run: Run) -> list[Target]:
     for name, other, times in _LOADERS:
         work, goal = f"DataLoader, {name}", f"the same over {other}"
         targets += at_least(run, work, "loading/", name, other, times, goal)
+    for name, other, times in _EPISODES:
+        found = figures(run, "episodes/", partial(ratio_of, ours=name, other=other))
+        sizes = run.get("episodes", {})
+        is_met = {
+            label: times <= ratio and sizes[label][name] <= sizes[label][other]
+            for label, ratio in found.items()
+        }
+        shares = (f"{sizes[label][name] / sizes[label][other]:.3f}" for label in found)
+        for target in judge(
+            f"episodes, {name}",
+            f">= {times:g} times {other}, at equal bytes or fewer",
+            found,
+            partial(le, times),
+        ):
+            text = f"{target.found} (bytes: {', '.join(shares)})"
+            targets.append(Target.judged(target.work, target.target, text, all(is_met.values())))
     return targets + _stuck(run)
 
 
@@ -286,9 +316,10 @@ PAGES = (
             "ingest": raced("ingest", _BESIDE_GULPIO2),
             "batch": raced("batch/", _with_processor(who.MEMMAP)),
             "loading": raced("loading/", _with_processor(who.GULPIO2)),
+            "episodes": _episode_lines,
             "memory": _memory,
         },
         _loading_targets,
-        ("clips",),
+        (),
     ),
 )

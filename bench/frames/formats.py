@@ -11,6 +11,7 @@ from peers.formats import HDF5_LIBRARIES
 from frames.contenders import (
     BATCH,
     CLIP,
+    EPISODES,
     LOADING,
     SINGLE,
     ClipFiles,
@@ -220,8 +221,13 @@ class LitData(Contender):
         yield read
 
 
+def distinct(images: Sequence[bytes], key: str) -> list[bytes]:
+    """Return JPEG images with a key after their end: Lance would store equal ones only once."""
+    return [data + key.encode() for data in images]
+
+
 class Lance(Contender):
-    works = (CLIP, SINGLE, LOADING)
+    works = (CLIP, SINGLE, LOADING, EPISODES)
     note = (
         "a table of Lance 2.2 with a row for each frame, its JPEG image a binary column; `take` of "
         "the rows, decoded by simplejpeg; one array; one thread decodes"
@@ -235,7 +241,8 @@ class Lance(Contender):
         images = encode_frames(frames)
         schema = pyarrow.schema([("clip", pyarrow.string()), ("image", pyarrow.binary())])
         batches = (
-            pyarrow.record_batch([[key] * len(images), images], schema=schema) for key in ids
+            pyarrow.record_batch([[key] * len(images), distinct(images, key)], schema=schema)
+            for key in ids
         )
         self.lib.write_dataset(batches, str(path), schema=schema, data_storage_version="2.2")
 

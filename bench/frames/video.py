@@ -16,7 +16,7 @@ from race.quality import lowest_quality, psnr
 
 from bloscpack.frames.video.videoencoder import encoded, numbered
 from bloscpack.media import image
-from frames.contenders import CLIP, CRF, GOP, LOADING, SINGLE, ClipFiles
+from frames.contenders import CLIP, CRF, EPISODES, GOP, LOADING, SINGLE, ClipFiles
 
 _RATE = 25
 
@@ -58,7 +58,7 @@ class PyAv(VideoFiles):
 class TorchCodec(VideoFiles):
     """A decoder for each clip, kept; imported by its own process only, as it takes long."""
 
-    works = (CLIP, SINGLE, LOADING)
+    works = (CLIP, SINGLE, LOADING, EPISODES)
     note = "the mp4 files, a decoder kept for each, seek mode exact; one thread"
     libraries = "torchcodec {torchcodec}"
 
@@ -139,6 +139,15 @@ def encode_mp4(frames: np.ndarray) -> bytes:
         numbered(frames), Fraction(1, _RATE), crf=CRF, gop=GOP, encoder="h264", preset="fast"
     ) as file:
         return file.read()
+
+
+def decode_mp4(mp4: bytes) -> np.ndarray:
+    """Return the frames of an mp4 file as PyAV decodes them."""
+    import av
+
+    with av.open(io.BytesIO(mp4)) as container:
+        frames = [one.to_ndarray(format="rgb24") for one in container.decode(video=0)]
+    return np.stack(frames)
 
 
 def jpeg_nbytes(frames: np.ndarray, target: float) -> float | None:
