@@ -148,7 +148,7 @@ thread.join()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], cwd=REPOSITORY, timeout=60
+        [sys.executable, "-W", "ignore", "-c", program], cwd=REPOSITORY, timeout=240
     )
     assert run.returncode == 7
 

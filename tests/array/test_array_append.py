@@ -358,7 +358,7 @@ class TestEnds:
             is_held.wait()
         child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.alarm(240)
             refused = 0
             try:
                 for call in (lambda: a.append([1]), a.flush, lambda: a.update_attrs({"a": 1})):

@@ -15,6 +15,8 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import FileChangedError
 
+from ..openfiles import open_files
+
 ARRAY = np.arange(60_000, dtype="<i4").reshape(300, 200)
 OPTIONS: dict[str, Any] = {}
 
@@ -185,12 +187,11 @@ def test_changed_file_is_refused(path: Path, change: Callable[[Path], None], mom
         if moment == "after":
             pickle.loads(data).close()
             change(path)
-        opened = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+        opened = open_files(path)
         with pytest.raises(FileChangedError, match="has changed since") as caught:
             pickle.loads(data)
         assert str(caught.value).startswith(str(path))
-        if opened:
-            assert len(os.listdir("/proc/self/fd")) == opened
+        assert open_files(path) == opened
 
 
 def test_touched_file(path: Path) -> None:

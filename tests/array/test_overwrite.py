@@ -113,7 +113,7 @@ def test_a_file_that_appears_later_is_kept(
 def test_one_of_two_writers_that_rename_at_once_wins(
     make: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, move, both = tmp_path / "a.blp", disk.move, Barrier(2, timeout=10)
+    path, move, both = tmp_path / "a.blp", disk.move, Barrier(2, timeout=120)
 
     def move_at_once(source: str, target: str, *, overwrite: bool) -> None:
         both.wait()

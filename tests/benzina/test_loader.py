@@ -318,7 +318,7 @@ def test_a_loader_in_another_process(mini: benzina.Dataset, method: str) -> None
     process = context.Process(target=load_first, args=(loader, sender))
     process.start()
     sender.close()
-    assert receiver.poll(60)
+    assert receiver.poll(240)
     np.testing.assert_array_equal(receiver.recv(), expected)
     process.join(240)
     assert process.exitcode == 0

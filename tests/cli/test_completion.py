@@ -106,7 +106,7 @@ blpk() {{
     )
     try:
         os.write(own, "".join(f"{words}\t\n" for words in typed).encode() + b"exit\n")
-        process.wait(120)
+        process.wait(240)
     finally:
         process.kill()
         os.close(own)

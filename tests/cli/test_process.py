@@ -17,7 +17,7 @@ from bloscpack.cli import main
 from .conftest import REPOSITORY
 
 COMMAND = [sys.executable, "-m", "bloscpack"]
-LIMIT = 30
+LIMIT = 240
 
 
 @pytest.fixture

@@ -217,8 +217,8 @@ def run_in_terminal(answer: bytes, *argv: str, **environment: str) -> bytes:
 
     thread = threading.Thread(target=talk)
     thread.start()
-    assert process.wait(60) == 0
-    thread.join(60)
+    assert process.wait(240) == 0
+    thread.join(240)
     os.close(main)
     return bytes(written)
 

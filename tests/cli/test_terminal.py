@@ -61,7 +61,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
         with monkeypatch.context() as patch, open(side, "w", encoding=encoding) as stream:
             patch.setattr(sys, "stdout", stream)
             assert main([os.fspath(arg) for arg in argv]) == code
-        thread.join(60)
+        thread.join(240)
         os.close(own)
         return written.decode(encoding).replace("\r\n", "\n")
 
@@ -372,8 +372,8 @@ def test_width_of_a_real_terminal(tmp_path: Path, rounded: Path) -> None:
         env={**clean, "PYTHONPATH": str(REPOSITORY), "PYTHONUTF8": "1"},
     )
     os.close(side)
-    assert process.wait(60) == 0
-    thread.join(60)
+    assert process.wait(240) == 0
+    thread.join(240)
     os.close(own)
     lines = io.StringIO(written.decode()).read().splitlines()
     assert lines[0].startswith("kind ")

@@ -40,7 +40,7 @@ def serving(folder: Path) -> Iterator[str]:
             yield f'"{sys.executable}" -I -S "{__file__}" run "{place}"'
         finally:
             server.stdin.close()
-            assert server.wait(60) == 0
+            assert server.wait(240) == 0
 
 
 def run(place: str, argv: list[str]) -> int:

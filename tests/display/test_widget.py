@@ -305,7 +305,7 @@ def test_the_script_is_one_module_without_imports(tmp_path: Path) -> None:
         f'console.log(Object.keys((await import("{(tmp_path / "widget.mjs").as_uri()}")).default))'
     )
     command = ["node", "--input-type=module", "-e", show]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     assert found.stdout.strip() == "[ 'render' ]"
 
 
@@ -315,7 +315,7 @@ def test_replies_are_shown_in_their_order(tmp_path: Path) -> None:
     checks = Path(__file__).with_name("channel.mjs").read_text()
     (tmp_path / "channel.mjs").write_text(widget.script() + checks)
     command = ["node", str(tmp_path / "channel.mjs")]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     result = json.loads(found.stdout)
     assert result["before"] == [0, 1, 2, 3]
     assert result["all"] == [0, 1, 2, 3, 4, 6]

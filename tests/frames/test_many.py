@@ -13,6 +13,7 @@ from bloscpack.exceptions import FileChangedError, FormatError, NotFoundError
 from bloscpack.frames.store.manystores import ManyStores
 from bloscpack.storage import pool as pool_module
 
+from ..openfiles import open_files
 from .stores import changed, clip, fill, made, name
 
 
@@ -25,13 +26,6 @@ def paths(tmp_path: Path) -> list[Path]:
         with bp.frames.create(found[-1]) as store:
             fill(store, *clips)
     return found
-
-
-def nopen(path: Path) -> int:
-    """Return the number of descriptors open on files of a folder in this process."""
-    folder = "/proc/self/fd"
-    links = [os.path.join(folder, each) for each in os.listdir(folder)]
-    return sum(os.path.realpath(each).startswith(str(path)) for each in links)
 
 
 class TestSource:
@@ -125,7 +119,7 @@ class TestOpen:
             f"clip 'clip 4' is in {paths[1]} and in {tmp_path / 'more.blp'}: files that are opened "
             "together must not share ids"
         )
-        assert nopen(tmp_path) == 0
+        assert len(open_files(tmp_path)) == 0
 
     def test_a_file_that_is_damaged_or_missing(self, paths: list[Path], tmp_path: Path) -> None:
         (tmp_path / "other").write_bytes(b"nothing of ours" * 20)
@@ -133,7 +127,7 @@ class TestOpen:
             bp.frames.open([*paths, tmp_path / "other"])
         with pytest.raises(FileNotFoundError):
             bp.frames.open([*paths, tmp_path / "missing"])
-        assert nopen(tmp_path) == 0
+        assert len(open_files(tmp_path)) == 0
 
     def test_arguments(self, paths: list[Path]) -> None:
         with pytest.raises(ValueError, match="paths is empty"):
@@ -163,7 +157,7 @@ class TestOpen:
         many.close()
         assert many.closed
         assert "closed" in repr(many)
-        assert nopen(tmp_path) == 0
+        assert len(open_files(tmp_path)) == 0
         for use in (lambda: len(many), lambda: many[name(1)], lambda: found[0], many.keys):
             with pytest.raises(ValueError, match="closed"):
                 use()
@@ -189,10 +183,10 @@ class TestFewFilesAreOpen:
             clips = [many[name(number)] for number in range(9)]
             for number in (0, 8, 3, 1, 7, 0):
                 assert np.array_equal(clips[number].read(), clip(number))
-                assert nopen(tmp_path) <= limit
+                assert len(open_files(tmp_path)) <= limit
             many.read([(name(number), 0) for number in range(9)])
-            assert nopen(tmp_path) <= limit
-        assert nopen(tmp_path) == 0
+            assert len(open_files(tmp_path)) <= limit
+        assert len(open_files(tmp_path)) == 0
 
     def test_a_file_that_was_replaced_is_not_read(self, paths: list[Path]) -> None:
         with ManyStores(paths, max_open=1) as many:
@@ -229,10 +223,10 @@ class TestPickles:
             sent = pickle.dumps(many)
         again = pickle.loads(sent)
         assert "not opened yet" in repr(again)
-        assert nopen(tmp_path) == 0
+        assert len(open_files(tmp_path)) == 0
         assert np.array_equal(again[name(3)].read(), clip(3))
         assert (again.verify, again.nthreads, again.name) == (False, 1, f"{paths[0]} and 3 more")
-        assert nopen(tmp_path) == 2
+        assert len(open_files(tmp_path)) == 2
         again.close()
 
     def test_unpickled_store_has_the_old_state(self, paths: list[Path]) -> None:

@@ -666,7 +666,7 @@ class TestSharing:
             def frames() -> Iterator[Array]:
                 yield clip(1)[0]
                 begun.set()
-                ended.wait(20)
+                ended.wait(240)
                 yield clip(1)[1]
                 yield clip(1)[2]
 
@@ -674,7 +674,7 @@ class TestSharing:
                 target=lambda: store.append("clip 1", frames(), {"number": 1})
             )
             thread.start()
-            begun.wait(20)
+            begun.wait(240)
             status = in_child(child)
             ended.set()
             thread.join()

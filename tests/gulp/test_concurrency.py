@@ -39,7 +39,7 @@ def run_at_once(*work: Callable[[], None]) -> None:
     barrier = threading.Barrier(len(work))
 
     def guarded(function: Callable[[], None]) -> None:
-        barrier.wait(60)
+        barrier.wait(240)
         try:
             function()
         except BaseException as err:
@@ -148,7 +148,7 @@ def test_frames_are_encoded_on_several_threads(
 
     def noted(frame: Any, **options: Any) -> bytes:
         used.add(threading.get_ident())
-        both.wait(60)
+        both.wait(240)
         return original(frame, **options)
 
     images = frames(16, 240, 320, 3)
@@ -170,7 +170,7 @@ def test_a_clip_is_decoded_on_several_threads(
 
     def noted(data: bytes) -> object:
         used.add(threading.get_ident())
-        both.wait(60)
+        both.wait(240)
         return original(data)
 
     both = threading.Barrier(2)

@@ -105,7 +105,7 @@ def other_tensors(path: Path, method: str) -> None:
         for number in range(NCLIPS):
             store.append(f"clip {number}", frames + number, {"label": number})
     here = loader(path, None, transform=Conjugate())
-    there = loader(path, method, transform=Conjugate(), timeout=60)
+    there = loader(path, method, transform=Conjugate(), timeout=240)
     for found, expected in zip(there, here, strict=True):
         expect(torch.equal(found["frames"], expected["frames"].resolve_conj()), "frames differ")
         expect(found["small"].dtype == torch.float8_e4m3fn, "another dtype")

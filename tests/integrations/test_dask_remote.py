@@ -102,7 +102,7 @@ def test_tasks_that_write_at_an_error_end_first(
         if not first.acquire(blocking=False):
             return commit(sink)
         writing.set()
-        removed.wait(timeout=60)
+        removed.wait(timeout=240)
         try:
             commit(sink)
         finally:
@@ -114,7 +114,7 @@ def test_tasks_that_write_at_an_error_end_first(
 
     def fails(rows: AnyArray, block_info: Any = None) -> AnyArray:
         if block_info[0]["chunk-location"][0] == 5:
-            writing.wait(timeout=60)
+            writing.wait(timeout=240)
             raise ZeroDivisionError
         return rows
 

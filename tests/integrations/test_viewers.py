@@ -145,7 +145,7 @@ def load(*arguments: str) -> "subprocess.CompletedProcess[bytes]":
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
         env=environment,
-        timeout=100,
+        timeout=240,
     )
 
 
@@ -178,7 +178,7 @@ class TestRerun:
         assert (run.returncode, run.stderr) == (0, b"")
         (tmp_path / "out.rrd").write_bytes(run.stdout)
         tool = [sys.executable, "-m", "rerun", "rrd", "print", str(tmp_path / "out.rrd")]
-        shown = subprocess.run(tool, capture_output=True, text=True, timeout=100).stdout
+        shown = subprocess.run(tool, capture_output=True, text=True, timeout=240).stdout
         assert "with 5 rows" in shown
         assert r"/dropped/walk\/1 " in shown
         assert "/dropped/depth " in shown
@@ -201,7 +201,7 @@ class TestRerun:
         assert (run.returncode, run.stderr) == (0, b"")
         (tmp_path / "out.rrd").write_bytes(run.stdout)
         tool = [sys.executable, "-m", "rerun", "rrd", "print", "-vvv", str(tmp_path / "out.rrd")]
-        shown = subprocess.run(tool, capture_output=True, text=True, timeout=100).stdout
+        shown = subprocess.run(tool, capture_output=True, text=True, timeout=240).stdout
         for each in ("/214-1 ", "Image:buffer", "/241-1/turn ", "Scalars:scalars"):
             assert each in shown
         row = ("1970-01-01T00:00:05", "PT1.5S", "3", "[6.0, 2.0, 3.0]")
@@ -212,7 +212,7 @@ class TestRerun:
         run = load(ramp)
         (tmp_path / "out.rrd").write_bytes(run.stdout)
         tool = [sys.executable, "-m", "rerun", "rrd", "print", str(tmp_path / "out.rrd")]
-        shown = subprocess.run(tool, capture_output=True, text=True, timeout=100).stdout
+        shown = subprocess.run(tool, capture_output=True, text=True, timeout=240).stdout
         assert "Tensor:data" in shown
 
     def test_an_array_of_pictures_is_a_sequence_of_images(self, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ class TestRerun:
         assert (run.returncode, run.stderr) == (0, b"")
         (tmp_path / "out.rrd").write_bytes(run.stdout)
         tool = [sys.executable, "-m", "rerun", "rrd", "print", "-vv", str(tmp_path / "out.rrd")]
-        shown = subprocess.run(tool, capture_output=True, text=True, timeout=100).stdout
+        shown = subprocess.run(tool, capture_output=True, text=True, timeout=240).stdout
         assert "Image:buffer" in shown
         assert "Tensor:data" not in shown
         for each in ("frame", "clip_time", f"with {len(CLIP)} rows"):

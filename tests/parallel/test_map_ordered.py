@@ -128,17 +128,15 @@ def test_nothing_new_starts_after_giving_up(monkeypatch: pytest.MonkeyPatch) -> 
 
     def function(item: int) -> None:
         begun.append(item)
-        if item and not is_caller():
+        if is_caller():
+            blocked.wait(120)  # leaves the other items to the helper
+        elif item:
             blocked.set()
-            release.wait(10)
+            release.wait(120)
 
     results = map_ordered(function, items(), 2)
     next(results)
-    if not blocked.wait(0.1):  # the caller took every item
-        next(results)
     assert blocked.wait(120)
-    if len(begun) == len(taken):
-        next(results)
     waiting = len(taken) - len(begun)
     assert waiting > 0
     join = threading.Thread.join
@@ -153,14 +151,17 @@ def test_nothing_new_starts_after_giving_up(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_closed_by_one_of_its_own_threads() -> None:
-    suspended = threading.Event()
+    begun, suspended = threading.Event(), threading.Event()
     helpers: list[threading.Thread] = []
     errors: list[BaseException] = []
 
     def function(item: int) -> int:
-        if not is_caller() and item:
+        if is_caller():
+            begun.wait(120)  # leaves another item to the helper
+        elif item:
             helpers.append(threading.current_thread())
-            suspended.wait(10)
+            begun.set()
+            suspended.wait(120)
             try:
                 close(results)
             except BaseException as err:
@@ -168,8 +169,8 @@ def test_closed_by_one_of_its_own_threads() -> None:
         return item
 
     results = map_ordered(function, range(1000), 2)
-    while not helpers:
-        next(results)
+    next(results)
+    assert begun.wait(120)
     suspended.set()
     helpers[0].join(240)
     assert not errors
@@ -188,7 +189,7 @@ def test_job_lets_its_item_go() -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
         threading.Event().wait(0.001)
     return condition()
@@ -224,9 +225,9 @@ def test_interrupt_in_the_part_of_the_consumer() -> None:
         if not is_caller():
             of_helper.append(item)
             claimed.set()
-            raised.wait(10)
+            raised.wait(120)
         else:
-            claimed.wait(10)
+            claimed.wait(120)
             if item:
                 raised.set()
                 raise KeyboardInterrupt

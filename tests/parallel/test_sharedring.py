@@ -16,6 +16,8 @@ import pytest
 from bloscpack.parallel import sharedring
 from bloscpack.parallel.sharedring import SharedRing, attach, drop_unused
 
+from ..openfiles import open_files
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memfd_create")
 
 
@@ -158,14 +160,14 @@ def test_without_memory_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = os.listdir("/proc/self/fd")
+    before = open_files("/memfd:")
 
     def refuse(*_: object) -> None:
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(mmap, "mmap", refuse)
     assert SharedRing().take(10) is None
-    assert os.listdir("/proc/self/fd") == before
+    assert open_files("/memfd:") == before
 
 
 def test_a_fork_keeps_what_the_child_may_read() -> None:

@@ -87,8 +87,8 @@ def interrupt(path: Path) -> None:
     whole = content()
     for trial in range(20):
         try:
-            # Again after a second: CPython drops an interrupt that falls into a weakref callback.
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03), 1)
+            # Again later: CPython drops an interrupt that falls into a weakref callback.
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03), 20)
             while True:
                 if trial % 2:
                     array[:]

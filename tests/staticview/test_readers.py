@@ -38,7 +38,7 @@ def found_by(name: str, tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]
     lines = "".join(json.dumps(task) + "\n" for task in tasks)
     command = ["node", str(Path(__file__).with_name(name))]
     found = subprocess.run(
-        command, input=lines, capture_output=True, text=True, check=True, timeout=60
+        command, input=lines, capture_output=True, text=True, check=True, timeout=240
     )
     return [json.loads(line) for line in found.stdout.split("\n") if line]
 

@@ -179,7 +179,7 @@ def test_pixels_are_those_of_the_server(limits: tuple[float, float]) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
     sent, painted = json.loads(found.stdout)
     assert sent == expected.tolist()

@@ -192,7 +192,7 @@ def test_a_failure_ends_the_other_requests(
     monkeypatch.setattr(server, "answer", one_of_both)
     future = source.start([(100_000, 10), (200_000, 10)])
     with pytest.raises(FileNotFoundError):
-        future.result(10)
+        future.result(120)
     monkeypatch.setattr(server, "answer", answer)
 
 

@@ -296,6 +296,9 @@ class TestParts:
             nonlocal now, most
             now += 1
             most = max(most, now)
+            async with asyncio.timeout(120):
+                while most < 2:  # until the second one comes
+                    await asyncio.sleep(0)
             await asyncio.sleep(0.001)
             now -= 1
             return ""

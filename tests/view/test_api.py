@@ -40,7 +40,7 @@ def frames_of(stream: bytes, size: int) -> list[dict[str, Any]]:
     """Return the frames that the page finds in a stream that comes in blocks of a size."""
     task = json.dumps({"stream": list(stream), "size": size})
     command = ["node", "--input-type=module", "-e", SCRIPT, page_files()["api.js"].as_uri(), task]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     frames: list[dict[str, Any]] = json.loads(found.stdout)
     return frames
 

@@ -207,7 +207,7 @@ def test_the_first_answers_import_nothing(name, views):
     targets = ["/", "/api/files", *(f"/api/0/{view}" for view in views)]
     for place in map(SMALL_FORMATS.joinpath, small_vectors(name)):
         program = [sys.executable, "-c", WATCH_IMPORTS, str(place), *targets]
-        found = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+        found = subprocess.run(program, capture_output=True, text=True, check=True, timeout=240)
         assert found.stdout.split() == []
 
 

@@ -20,6 +20,7 @@ from bloscpack.storage import disk
 from bloscpack.vrs.block.pixels import unpack_ten_bits
 from bloscpack.vrs.export.extraction import KINDS, ExtractReport, extract
 
+from ..openfiles import open_files
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES
 
@@ -187,13 +188,7 @@ def test_a_full_disk_leaves_no_file_open(
         monkeypatch.setattr(disk, "write_at", write)
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             extract(recording, tmp_path / "out", nthreads=1)
-        # Not of the process: the garbage collector may close files of other tests.
         assert open_files(tmp_path / "out") == []
-
-
-def open_files(folder: Path) -> list[str]:
-    links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    return [path for path in map(os.readlink, links) if path.startswith(str(folder))]
 
 
 def test_a_wav_that_would_be_too_large_is_followed_by_another(

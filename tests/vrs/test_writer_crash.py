@@ -306,7 +306,7 @@ recording.flush()
 with recording.lock:  # as a thread that writes holds it
     child = os.fork()
 if not child:
-    signal.alarm(20)
+    signal.alarm(240)
     recording.lock.acquire(blocking=False)
     for call in recording.flush, lambda: stream.write_payload("data", 2, b"y"):
         try:
@@ -329,7 +329,7 @@ recording.close()
 def test_a_forked_process_only_lets_go(tmp_path: Path, end: str) -> None:
     path = tmp_path / "a.vrs"
     command = [sys.executable, "-W", "ignore", "-c", FORKED_IN_A_BLOCK, str(path), end]
-    subprocess.run(command, check=True, cwd=REPOSITORY, timeout=60)
+    subprocess.run(command, check=True, cwd=REPOSITORY, timeout=300)
     with vrs.open(path, index="strict") as found:
         assert [bytes(each.payload) for each in found] == [b"x", b"y"]
 
