@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_digest
 
@@ -196,7 +196,6 @@ def check_statistics(file: Any, names: set[str]) -> None:
 
 
 @pytest.mark.usefixtures("small_groups")
-@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_an_archive_is_a_dict(data: st.DataObject, tmp_path_factory: Any) -> None:
     model = Model(data, tmp_path_factory.mktemp("model") / "set.blp")

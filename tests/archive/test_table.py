@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
@@ -57,7 +57,6 @@ def test_a_table_comes_out_as_it_went_in(index: str, save: Any, tmp_path: Path) 
     st.integers(0, 40),
     st.sampled_from(["i8", "f8", "M8[ms]", "U3"]),
 )
-@settings(max_examples=30)
 def test_any_types_and_lengths(
     tmp_path_factory: pytest.TempPathFactory, dtypes: list[str], n: int, index: str
 ) -> None:

@@ -451,12 +451,12 @@ class TestTrouble:
     def test_another_version_while_it_is_verified(
         self, http: FileServer, made: Made, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        url = put(http, made.data)
+        url, other = put(http, made.data), made.data + b"!"
         progress: list[int] = []
 
         def change(done: int, _: int) -> None:
             progress.append(done)
-            http.files["/b.blp"] = made.data + b"!"
+            http.files["/b.blp"] = other
 
         monkeypatch.setattr("bloscpack.storage.remote.prefetch.MAX_GROUP_NBYTES", 1 << 20)
         with pytest.raises(FileChangedError):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -200,7 +200,6 @@ def check_statistics(array: Any) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 20])
-@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_changes_are_those_of_numpy(
     limit: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

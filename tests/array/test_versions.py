@@ -94,6 +94,7 @@ def _change(
     return now
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_version_is_a_copy(seed: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (layout, reading, logwriter):

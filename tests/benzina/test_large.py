@@ -45,8 +45,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stream.write(pack_head(end - HEAD_NBYTES + nbytes))
         stream.seek(end)
         stream.write((ordinals.astype("<i8") % 1000).tobytes())
-        names = np.char.mod("ILSVRC2012_%08d.JPEG\0", ordinals.astype(np.int64))
-        stream.write(names.astype(f"S{NAME_NBYTES}").tobytes())
+        names = np.tile(np.frombuffer(b"ILSVRC2012_00000000.JPEG\0", "u1"), (IMAGENET, 1))
+        for digit in range(8):
+            names[:, 18 - digit] += (ordinals // 10**digit % 10).astype("u1")
+        stream.write(names.tobytes())
         stream.seek(end + nbytes)
         stream.write(moov)
     return path

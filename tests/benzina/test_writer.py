@@ -183,7 +183,6 @@ NAMES = st.one_of(
 TARGETS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(TARGETS, NAMES), max_size=6))
 def test_any_targets_and_names(items: list[tuple[int | None, str | bytes | None]]) -> None:
     stream, sample = io.BytesIO(), small_sample()

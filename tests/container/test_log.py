@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_digest, xxh3_128_digest
 
@@ -91,7 +91,6 @@ class _Log:
 
 
 @pytest.mark.usefixtures("small_pages")
-@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_a_tree_of_rows_is_a_list(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

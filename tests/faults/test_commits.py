@@ -181,7 +181,7 @@ def test_power_loss(kind: Kind, tmp_path: Path, some: Some) -> None:
         assert syncs == COMMITS * (2 if kind.listed == 0 else 1) or kind.listed == 1500
         seen = set()
         for count in range(len(disk.events) + 1):
-            for seed in some(range(10), 5):
+            for seed in some(range(10), 9):
                 files = after_cut(disk, count, seed, SECTORS)
                 cut = write_all(files, tmp_path / f"{count}-{seed}") / "a.blp"
                 seen.add(check(kind, cut, states, disk.allowed(count), again=seed % 6 == 0))
@@ -193,7 +193,7 @@ def test_killed_and_power_loss(kind: Kind, tmp_path: Path, some: Some) -> None:
     """A process is killed, the next one commits, and then the power fails."""
     with prepared(kind, tmp_path) as (path, states):
         before, choose = path.read_bytes(), random.Random(1)
-        for step in some(range(1000), 5):
+        for step in some(range(1000), 7):
             folder = tmp_path / f"killed {step}"
             folder.mkdir()
             work = folder / "a.blp"

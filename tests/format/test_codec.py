@@ -411,7 +411,7 @@ def test_too_much_content_is_refused_before_it_is_touched() -> None:
         encode(Huge(), CodecParams("lz4"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     parts=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 700)), max_size=30),
     blocksize=st.sampled_from([128, 520, 4096, 70000]),

@@ -669,7 +669,8 @@ def test_any_changes(tmp_path: Path, monkeypatch: Any, no_sync: None) -> None:
     monkeypatch.setenv("BLOSCPACK_TEST_FOLDER", str(tmp_path))
     monkeypatch.setattr(writer_module, "_MAX_SINGLE", 4)
     monkeypatch.setattr(index_module, "_FEW_CLIPS", 3)
-    Machine.TestCase.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+    nexamples = settings().max_examples // 4
+    Machine.TestCase.settings = settings(max_examples=nexamples, stateful_step_count=40)
     Machine.TestCase("runTest").runTest()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -221,7 +221,6 @@ def test_any_dtype_and_shape(shape: tuple[int, ...], dtype: str, preset: str) ->
     round_trip(frames.reshape(shape), preset)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     frames=st.sampled_from(["u1", "u2", "f4", "?"]).flatmap(
         lambda dtype: hnp.arrays(

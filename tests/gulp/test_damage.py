@@ -96,7 +96,10 @@ def mutated(data: bytes, draw: st.DataObject) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.data())
 def test_any_index(folder: Path, draw: st.DataObject) -> None:
     path = folder / "meta_0.gmeta"
@@ -110,7 +113,7 @@ def test_any_index(folder: Path, draw: st.DataObject) -> None:
     assert {key: other[key] for key in one} == one
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_data(folder: Path, draw: st.DataObject) -> None:
     path = folder / "data_0.gulp"

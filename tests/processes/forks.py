@@ -38,7 +38,7 @@ def wait_for(children: list[int]) -> None:
 
 
 def check_no_thread_is_left() -> None:
-    # fsspec keeps a thread for its event loop, and that one a thread for resolving addresses.
-    lasting = ("MainThread", "fsspecIO", "asyncio_0")
-    if [one for one in threading.enumerate() if one.name not in lasting]:
+    # fsspec keeps a thread for its event loop, and that one threads for resolving addresses.
+    lasting = ("MainThread", "fsspecIO", "asyncio_")
+    if [one for one in threading.enumerate() if not one.name.startswith(lasting)]:
         raise ValueError(f"threads are left: {threading.enumerate()}")

@@ -25,12 +25,14 @@ def path() -> Path:
     return vectors.FOLDER / "mini12.bzna"
 
 
+@pytest.mark.sampled(2)
 @forks
 @kinds
 def test_fork_after_use(path: Path, kind: str) -> None:
     run("datasets", "fork_after_use", path, kind)
 
 
+@pytest.mark.sampled(2)
 @forks
 @pytest.mark.parametrize("kind", ["path", "view"])
 def test_fork_while_reading(path: Path, kind: str) -> None:
