@@ -128,18 +128,29 @@ def matching_chunks(records: AnyArray, conditions: dict[str, Any]) -> IntArray:
             raise ValueError(f"{name}: {sign!r} is not one of {', '.join(_COMPARISONS)}")
         # NumPy cannot compare bool with integers of more than 63 bits.
         values = records[name].view("u1") if records.dtype[name].kind == "b" else records[name]
-        scalar = np.array(None)
-        with suppress(OverflowError):  # of integers that no time has
-            convert = {"M": np.datetime64, "m": np.timedelta64}.get(values.dtype.kind, np.asarray)
-            scalar = np.asarray(convert(value))
-        kind = scalar.dtype.kind
-        if kind == "O" and type(value) is int and values.dtype.kind in "iufV":
-            # Beyond 64 bits: Python compares any numbers by their values.
-            numbers = values.astype("f8") if values.dtype.kind == "V" else values
-            values, kind = numbers.astype(object), "i"
-        if scalar.ndim or kind not in "biufmM":
-            raise TypeError(f"{name} cannot be compared with {value!r:.80}")
-        # The number itself, as numpy then compares it with items of any type by its value.
-        with np.errstate(invalid="ignore"):  # NumPy 1 warns of NaN among objects
-            found &= _COMPARISONS[sign](values, value if kind in "biuf" else scalar[()])
+        try:
+            found &= _matches(values, sign, value)
+        except (TypeError, ValueError) as err:  # numpy has one of both for times and numbers
+            raise TypeError(
+                f"{name} cannot be compared with {value!r:.80}: it has dtype {values.dtype}"
+            ) from err
     return np.flatnonzero(found)
+
+
+def _matches(values: AnyArray, sign: str, value: Any) -> AnyArray:
+    """Return whether each value of a field fulfils a condition."""
+    scalar = np.array(None)
+    with suppress(OverflowError):  # of integers that no time has
+        convert = {"M": np.datetime64, "m": np.timedelta64}.get(values.dtype.kind, np.asarray)
+        scalar = np.asarray(convert(value))
+    kind = scalar.dtype.kind
+    if kind == "O" and type(value) is int and values.dtype.kind in "iufV":
+        # Beyond 64 bits: Python compares any numbers by their values.
+        numbers = values.astype("f8") if values.dtype.kind == "V" else values
+        values, kind = numbers.astype(object), "i"
+    if scalar.ndim or kind not in "biufmM":
+        raise ValueError("neither a number nor a time")
+    # The number itself, as numpy then compares it with items of any type by its value.
+    with np.errstate(invalid="ignore"):  # NumPy 1 warns of NaN among objects
+        matches: AnyArray = _COMPARISONS[sign](values, value if kind in "biuf" else scalar[()])
+    return matches

@@ -441,6 +441,25 @@ class TestChunksWhere:
         ):
             a.chunks_where(max=("<", value))
 
+    @pytest.mark.parametrize(
+        ("dtype", "value"),
+        [
+            ("M8[D]", 5),
+            ("M8[D]", 5.5),
+            ("M8[D]", "spring"),
+            ("M8[D]", np.timedelta64(5, "D")),
+            ("m8[s]", 5.5),
+            ("m8[s]", np.datetime64("2020-01-01")),
+            ("f8", np.datetime64("2020-01-01")),
+        ],
+    )
+    def test_times_and_numbers_are_not_compared(self, dtype: str, value: Any) -> None:
+        with (
+            bp.open(saved(np.arange(6).astype(dtype), chunks=2)) as a,
+            pytest.raises(TypeError, match=r"max cannot be compared .*: it has dtype"),
+        ):
+            a.chunks_where(max=("<", value))
+
     @pytest.mark.parametrize("dtype", ["i8", "u8", "f4", "f8", "bool"])
     @pytest.mark.parametrize("value", [2**64, 2**70 + 1, 10**400], ids=["64", "70", "long"])
     def test_integers_beyond_64_bits(self, dtype: str, value: int) -> None:
