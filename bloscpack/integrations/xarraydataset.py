@@ -177,7 +177,9 @@ class _Variables:
         coords = {*self._coords}
         for is_raw in (True, False):
             some = {name: each for name, (each, raw) in found.items() if raw is is_raw}
-            if any(each.dtype == "S1" or is_decoded_by(each.attrs) for each in some.values()):
+            if decode_coords == "all" or any(
+                each.dtype == "S1" or is_decoded_by(each.attrs) for each in some.values()
+            ):
                 times = is_raw if decode_times is None else decode_times
                 timedeltas = decode_timedelta
                 if timedeltas is None:

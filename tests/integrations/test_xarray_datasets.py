@@ -259,6 +259,20 @@ class TestArraysThatDoNotFit:
             xr.open_dataset(tmp_path / "a.blp", group="z")
 
 
+def test_variables_that_attrs_name_are_coordinates_on_request(tmp_path: Path) -> None:
+    dataset = xr.Dataset(
+        {"a": ("x", [1.0, 2.0])},
+        {"x": [1, 2], "edges": (("x", "n"), [[0, 1], [1, 2]]), "crs": 0},
+    )
+    dataset["a"].encoding["grid_mapping"] = "crs"
+    dataset["x"].encoding["bounds"] = "edges"
+    dataset.blp.save(tmp_path / "a.blp")
+    with xr.open_dataset(tmp_path / "a.blp", decode_coords="all") as found:
+        xr.testing.assert_identical(found, dataset)
+    with xr.open_dataset(tmp_path / "a.blp") as found:
+        assert found["a"].attrs == {"grid_mapping": "crs"}
+
+
 def test_decoded_and_raw_arrays_of_one_archive(tmp_path: Path) -> None:
     raw = {"dims": ["t"], "units": "days since 2000-01-01"}
     bp.save(tmp_path / "raw.blp", np.arange(3), attrs=raw)
