@@ -232,6 +232,20 @@ class ArrayTree:
             and self._entry(coord) is not None
         )
 
+    def _is_axis(self, path: str, node: Node) -> bool:
+        """Return whether an array of its own is found by the name that an axis of its group has."""
+        coord = self._nodes.get(path)
+        return (
+            coord is not None
+            and coord.rows is not None
+            and coord.group == node.group
+            and [*(coord.dims or ())] == [coord.name]
+            and dict(zip(node.dims or (), node.rows.shape if node.rows else (), strict=True)).get(
+                coord.name
+            )
+            == coord.rows.shape[0]
+        )
+
     def _entry(self, coord: Node) -> Coord | None:
         """Return a coordinate for the attrs of arrays; None if it does not fit."""
         if coord.path not in self._entries:
@@ -280,11 +294,15 @@ class ArrayTree:
         for path in coords.values():
             inventory.add(*self._nodes[path].lost)
         carried = {node.name, *coords}
-        missing = [path for path in node.coords if path.rpartition("/")[2] not in carried]
+        missing = [
+            path
+            for path in node.coords
+            if path.rpartition("/")[2] not in carried and not self._is_axis(path, node)
+        ]
         inventory.add(*(f"scale {quoted(path)} of {of}" for path in missing))
         attrs = self._plain(of, node.attrs, inventory) | types_of(node.attrs, rows.dtype)
-        listed = {*str(node.attrs.get("coordinates", "")).split()}
-        if listed and listed <= coords.keys():
+        others = [key for key, at in coords.items() if [*(self._nodes[at].dims or ())] != [key]]
+        if others and attrs.get("coordinates") == " ".join(others):  # a copy names them again
             del attrs["coordinates"]
         attrs = packed_attrs(attrs)
         name = node.name or DEFAULT_NAME

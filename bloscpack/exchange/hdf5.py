@@ -146,7 +146,8 @@ class _Reader:
         }
         labels = {path: self._dims(dataset) for path, dataset in self._datasets.items()}
         scale_dims: dict[str, list[str]] = {}
-        self._lengths = {path: len(each) for path, each in self._datasets.items() if each.is_scale}
+        scaled = {path: each for path, each in self._datasets.items() if each.is_scale}
+        self._lengths = {path: (each.shape or (0,))[0] for path, each in scaled.items()}
         for path, (dims, scales) in labels.items():
             sides = self._datasets[path].shape or ()
             for label, found, length in zip(dims, scales, sides, strict=True):
@@ -212,7 +213,7 @@ class _Reader:
         self._tree.add(node)
 
     def _add_rows(self, path: str, dataset: Any, node: Node, scales: list[list[str]]) -> None:
-        shape = self._shape(dataset, scales) if self._is_netcdf else dataset.shape
+        shape = self._shape(path, dataset, scales) if self._is_netcdf else dataset.shape
         if dataset.dtype.subdtype is not None:
             self._add_rows_of_arrays(path, dataset, node)
             return
@@ -230,7 +231,7 @@ class _Reader:
             with errors_of(f"{_WHAT}: dataset {path!r:.80}", self._where):
                 if dtype.kind in "mM":  # opaque for HDF5
                     return np.asarray(dataset[place], dtype)
-                part = np.empty([one.stop - one.start for one in place], dataset.dtype)
+                part = np.zeros([one.stop - one.start for one in place], dataset.dtype)
                 held, own = _held(place, dataset.shape)
                 if held != place:
                     part[...] = dataset.fillvalue
@@ -258,8 +259,10 @@ class _Reader:
         if node.dims is not None:
             node.dims = [*node.dims, *(f"dim_{outer + axis}" for axis in range(len(inner)))]
 
-    def _shape(self, dataset: Any, scales: list[list[str]]) -> tuple[int, ...]:
+    def _shape(self, path: str, dataset: Any, scales: list[list[str]]) -> tuple[int, ...]:
         """Return the shape of a variable: unlimited axes are as long as their dimension."""
+        if dataset.is_scale and dataset.ndim == 1:  # a variable along its own dimension
+            scales = [[path]]
         return tuple(
             max(length, *(self._lengths[path] for path in found))
             if most is None and found
@@ -273,7 +276,7 @@ class _Reader:
         lost = list(_lost_of_type(dataset, of))
         if self._is_netcdf:
             if dataset.is_scale and dataset.maxshape == (None,):
-                self._tree.add_unlimited(node.path, len(dataset))
+                self._tree.add_unlimited(node.path, node.rows.shape[0] if node.rows else 0)
         elif None in dataset.maxshape:
             lost.append(f"unlimited length of {of}")
         elif dataset.maxshape != dataset.shape:

@@ -7,6 +7,7 @@ by scipy. Attributes that netCDF cannot hold are in the attribute ``bloscpack`` 
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from ..plugin import (
 from .arraytree import ArrayTree, Node, place_beside
 from .hdf5 import beside_labels, is_place, is_plain, open_hdf5, refuse_text, write_attrs
 from .library import SourceStream, TargetFile, errors_of, target_file
-from .treewriter import REST, NewArray, TreeWriter, name_others
+from .treewriter import REST, NewArray, TreeWriter, above, name_others
 
 try:
     import h5netcdf
@@ -157,11 +158,12 @@ class _Writer(TreeWriter):
         dims = []
         for each, length in zip(labels.dims, rows.shape, strict=True):
             each, is_new = self._dimension(name, each, length, is_default=_has_no_names(source))
-            is_unlimited = place_beside(name, each) in self.unlimited
-            if is_new:
-                group.dimensions[each] = None if is_unlimited else length
-            if is_new and is_unlimited:
-                group.resize_dimension(each, length)
+            home = self._unlimited_in(name, each, length) if is_new else None
+            if home is not None:
+                home.dimensions[each] = None
+                home.resize_dimension(each, length)
+            elif is_new:
+                group.dimensions[each] = length
             dims.append(each)
         for key, coord in labels.coords.items():
             self._write_coord(group, key, coord)
@@ -212,6 +214,27 @@ class _Writer(TreeWriter):
                 "FILE::/NAME"
             )
         return name, True
+
+    def _unlimited_in(self, name: str, dim: str, length: int) -> Any:
+        """Return the group, around an array, of its unlimited dimension; None if it is fixed."""
+        for path in (*above(name), ""):
+            place = f"{path}/{dim}" if path else dim
+            group = self._group(path) if place in self.unlimited else None
+            if group is not None and dim not in group.dimensions:
+                is_beside = place_beside(name, dim) == place
+                return group if is_beside or self._lengths.get(place, length) == length else None
+        return None
+
+    @cached_property
+    def _lengths(self) -> dict[str, int]:
+        """Lengths of the axes of all arrays, by the places of dimensions in their groups."""
+        found: dict[str, int] = {}
+        for name in self._names:
+            with self._arrays.open(name) as source:
+                shape = source.rows.shape
+                dims = Labels.unpack(source.attrs, shape).dims
+            found |= {place_beside(name, k): n for k, n in zip(dims, shape, strict=True)}
+        return found
 
     def _write_coord(self, group: Any, key: str, coord: Coord) -> None:
         """Write a coordinate, unless another array of the group has it already."""

@@ -53,7 +53,7 @@ class TreeWriter(ArrayWriter):
         unlimited = arrays.attrs.get(UNLIMITED)
         self.unlimited = {*map(str, unlimited)} if isinstance(unlimited, list) else set()
         self._groups = {*split_groups(arrays.attrs)[1]}
-        self._groups.update(each for name in arrays.names for each in _above(name))
+        self._groups.update(each for name in arrays.names for each in above(name))
         self._coords: dict[str, tuple[str, Coord]] = {}  # by place, with the array that has it
         self.made: set[str] = set()  # places of arrays
         self.written: set[str] = set()  # places of coordinates
@@ -70,7 +70,7 @@ class TreeWriter(ArrayWriter):
 
     def check(self, name: str, source: ArraySource) -> None:
         """Raise UnsupportedError if the file has no place for an array or its coordinates."""
-        if around := self._names.intersection(_above(name)):
+        if around := self._names.intersection(above(name)):
             raise UnsupportedError(f"its name is inside of array {min(around)!r:.80}")
         labels = labels_of(source.attrs, source.rows.shape)
         coords = {place_beside(name, key): each for key, each in coords_of(labels).items()}
@@ -134,7 +134,7 @@ def name_others(attrs: dict[str, Any], labels: Labels | None) -> None:
         attrs["coordinates"] = " ".join(others)
 
 
-def _above(name: str) -> Iterator[str]:
+def above(name: str) -> Iterator[str]:
     """Yield the paths of all groups around a name."""
     while name := name.rpartition("/")[0]:
         yield name

@@ -251,6 +251,80 @@ def test_xarray_masks_and_scales_a_copy(name: str, dtype: str, tmp_path: Path) -
         assert np.array_equal(values, [1.5, np.nan, 2.5], equal_nan=True)
 
 
+def test_a_variable_that_is_shorter_than_its_own_unlimited_axis(tmp_path: Path) -> None:
+    h5netcdf: Any = pytest.importorskip("h5netcdf")
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions["t"] = None
+        file.create_variable("v", ("t",), "i2", fillvalue=-1)
+        file.create_variable("t", ("t",), "f4", fillvalue=-9)
+        file.resize_dimension("t", 3)
+        file["v"][...] = [1, 2, 3]
+    h5py: Any = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.nc", "r+") as file:
+        file["t"].resize((1,))  # as the library of netCDF leaves a variable that was not written
+        file["t"][...] = 5
+    assert bp.convert(tmp_path / "a.nc", tmp_path / "a.blp", to="archive").left_out == ()
+    with xr.open_dataset(tmp_path / "a.blp", decode_cf=False) as found:
+        assert found["t"].values.tolist() == [5, -9, -9]
+        assert found["v"].values.tolist() == [1, 2, 3]
+    assert bp.convert(tmp_path / "a.blp", tmp_path / "b.nc").left_out == ()
+    with h5netcdf.File(tmp_path / "b.nc") as file:
+        assert file.dimensions["t"].isunlimited()
+
+
+def test_unlimited_axes_of_a_group_above(tmp_path: Path) -> None:
+    h5netcdf: Any = pytest.importorskip("h5netcdf")
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions["t"] = None
+        file.dimensions["u"] = None
+        group = file.create_group("g")
+        group.dimensions["u"] = 4  # and no longer the one above
+        shapes = {"v": (3,), "z": (2,), "g/w": (3, 4)}
+        for name, dims in {"v": ("t",), "z": ("u",), "g/w": ("t", "u")}.items():
+            file.create_variable(name, dims, "i2")
+        file.resize_dimension("t", 3)
+        file.resize_dimension("u", 2)
+        for name, shape in shapes.items():
+            file[name][...] = np.ones(shape, "i2")
+    assert bp.convert(tmp_path / "a.nc", tmp_path / "a.blp").left_out == ()
+    assert bp.convert(tmp_path / "a.blp", tmp_path / "b.nc").left_out == ()
+    with h5netcdf.File(tmp_path / "b.nc") as file:
+        assert file.dimensions["t"].isunlimited()
+        assert file.dimensions["u"].isunlimited()
+        assert {*file["g"].dimensions} == {"u"}
+        assert not file["g"].dimensions["u"].isunlimited()
+
+
+@pytest.mark.parametrize("listed", ["x", "x lat", "lat  x", "lat"])
+def test_the_list_of_coordinates_stays_as_it_is(listed: str, tmp_path: Path) -> None:
+    h5netcdf: Any = pytest.importorskip("h5netcdf")
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions["x"] = 2
+        for name in ("x", "lat", "v"):
+            file.create_variable(name, ("x",), "i2", data=[1, 2])
+        file["v"].attrs["coordinates"] = listed
+    with xr.open_dataset(tmp_path / "a.nc") as source:
+        assert bp.convert(tmp_path / "a.nc", tmp_path / "a.blp").left_out == ()
+        with xr.open_dataset(tmp_path / "a.blp") as found:
+            xr.testing.assert_identical(found, source)
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.nc", strict=True)
+    with h5netcdf.File(tmp_path / "b.nc") as file:
+        assert file["v"].attrs["coordinates"] == listed
+
+
+def test_an_axis_with_characters_is_not_left_out(tmp_path: Path) -> None:
+    h5netcdf: Any = pytest.importorskip("h5netcdf")
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions["x"] = 2
+        file.create_variable("x", ("x",), "S1", data=np.array([b"a", b"b"]))
+        file.create_variable("v", ("x",), "i2", data=[1, 2])
+    assert bp.convert(tmp_path / "a.nc", tmp_path / "a.blp").left_out == ()
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.nc", strict=True)
+    with h5netcdf.File(tmp_path / "b.nc") as file:
+        assert file["x"][...].tolist() == [b"a", b"b"]
+        assert file["v"].dimensions == ("x",)
+
+
 def test_booleans_that_are_neither_true_nor_false(tmp_path: Path) -> None:
     h5netcdf: Any = pytest.importorskip("h5netcdf")
     with h5netcdf.File(tmp_path / "a.nc", "w") as file:
