@@ -62,7 +62,7 @@ MOSTLY_REPEATS, REPEATS_CLEVEL, REPEATS_BLOCK_NBYTES = 32, 5, 1 << 18
 # A chunk gets them at once, without trials, if in pieces of it so few items differ from the point
 # before.
 PIECES, PIECE_ITEMS, MAX_CHANGES = 8, 1 << 10, 0.02
-# Items of 8 bytes may repeat as a whole if fewer of some items are distinct.
+# Items of 4 and 8 bytes may repeat as a whole if fewer of some items are distinct.
 REPEATS_ITEMS, REPEATS_DISTINCT = 1 << 11, 0.8
 MIN_SCALE = 3.0  # points of a chunk for each point of the trials
 # Byte planes are tried if their entropy is this near to that of bins, or if Blosc gets as near.
@@ -387,7 +387,7 @@ def _try_blosc(content: AnyArray, params: CodecParams) -> tuple[CodecParams, int
     Items that repeat as they are need no shuffle, which breaks their matches.
     """
     nbytes = len(encode(bytes_of(content), params))
-    if content.itemsize < 8 or content.size < REPEATS_ITEMS:
+    if content.itemsize < 4 or content.size < REPEATS_ITEMS:
         return params, nbytes
     some = np.sort(content.reshape(-1)[:: content.size // REPEATS_ITEMS])
     if np.count_nonzero(some[1:] != some[:-1]) > REPEATS_DISTINCT * len(some):

@@ -26,7 +26,7 @@ from ...format.codec import CodecParams, encode
 from ...types import AnyArray
 
 # Divisors that numbers of decimal or fixed-point data have been multiplied by.
-DIVISORS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 255.0, 65535.0, *(2.0**i for i in range(1, 11)))
+DIVISORS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 255.0, 65535.0, *(2.0**i for i in range(1, 17)))
 SAMPLE = 4096
 FIRST_LOOK = 128  # items of a sample that rule most divisors out
 # Items that a map cannot express are exceptions, if they are few or repeat.

@@ -146,6 +146,8 @@ def test_the_map_suits_the_data() -> None:
     rng = np.random.default_rng(4)
     walk = np.cumsum(rng.integers(-99, 100, 60_000)).reshape(200, 300)
     assert map_of((walk / 100).astype("f8")) == {Map.QUOTIENT}
+    # Fixed-point numbers, most of which have other low bits than 0.
+    assert map_of((walk / 4096).astype("f4")) == {Map.QUOTIENT}
     assert map_of(np.sin(walk / 3e4).astype("f4")) == {Map.FLOAT}
     assert map_of(walk.astype("i8")) == {Map.OFFSET}
     values = np.sort(rng.random(40)).astype("f8")
@@ -311,10 +313,11 @@ def test_bins_are_tried_only_if_they_may_win(monkeypatch: pytest.MonkeyPatch) ->
     assert found[1][-1] == Coder.BINS
 
 
-def test_doubles_that_repeat_are_not_shuffled() -> None:
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_items_that_repeat_are_not_shuffled(dtype: str) -> None:
     rng = np.random.default_rng(3)
     # More numbers than a dictionary holds, in runs.
-    array = rng.normal(size=(110, 25))[rng.integers(0, 110, 1600)].reshape(-1)
+    array = rng.normal(size=(110, 25))[rng.integers(0, 110, 1600)].reshape(-1).astype(dtype)
     params = params_of(array)
     shuffled = len(encode(array.tobytes(), params))
     chunk = check(array)
