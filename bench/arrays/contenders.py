@@ -36,10 +36,7 @@ TABLE = {
     "bloscpack, auto, dataset": f"{_FORMATS}:OurDataset",
     "bloscpack, auto, xarray": f"{_FORMATS}:OurXarray",
     BLOSC2: f"{_FORMATS}:Blosc2",
-    "blosc2, bytedelta": (
-        f"{_FORMATS}:Blosc2",
-        {"has_filters": True, "note": "the filters byte shuffle and bytedelta, zstd-9"},
-    ),
+    "blosc2, searched": f"{_FORMATS}:Blosc2Searched",
     ZARR: f"{_FORMATS}:Zarr",
     "zarr, Blosc": (f"{_FORMATS}:Zarr", _blosc("its Blosc codec", "")),
     "h5py, gzip": f"{_FORMATS}:Hdf5",
@@ -49,8 +46,9 @@ TABLE = {
     ),
     PCODEC: f"{_FORMATS}:PCodec",
     "pcodec 12": (f"{_FORMATS}:PCodec", {"level": 12, "note": "pcodec at its highest level"}),
-    "OpenZL": f"{_FORMATS}:OpenZL",
+    "OpenZL, searched": f"{_FORMATS}:OpenZL",
     "Vortex, compact": f"{_FORMATS}:Vortex",
+    "FLAC": f"{_FORMATS}:Flac",
     "fpzip": f"{_FORMATS}:FpZip",
     JPEGXL: f"{_FORMATS}:JpegXL",
 }

@@ -14,7 +14,6 @@ from frames.data import FOLDER
 from peers.data import field
 from race.arrays import load_array
 from race.races import Setting
-from race.timing import signal
 
 _KINDS = {
     "float grids": ("theta_f4", "colpex_f4", "a1b_f4", "orog_f4"),
@@ -87,18 +86,13 @@ def make_samples(setting: Setting) -> list[Sample]:
 
 
 def _make(setting: Setting) -> list[Sample]:
-    rng = np.random.default_rng(5)
     n, side = setting.nmade, int(setting.nmade**0.5)
     y, x = np.mgrid[:side, :side]
     waves = np.sin(y / 31) + np.cos(x / 47) + np.sin((x + y) / 23)
-    jitter = rng.normal(0, 20_000, n).astype("i8")
     return [
         Sample("film_u1", "frames of 8 bits", load_array()[: setting.nframes], False, True),
         Sample("mask_u1", "mask, made", (waves > 0.8).astype("u1"), False),
         Sample("sensor_f4", "rounded field, made", field(max(n // 1000, 2)), False),
-        Sample("walk_f4", "random walk, made", signal(4 * n, "f4"), False),
-        Sample("clock_i8", "clock, made", np.arange(n) * 1_000_000 + jitter, False),
-        Sample("noise_f8", "normal noise, made", rng.normal(0, 1, n), False),
     ]
 
 

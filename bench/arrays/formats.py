@@ -3,7 +3,8 @@
 The files of codecs of numbers and of pictures have no headers.
 """
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,7 @@ import bloscpack as bp
 from arrays.contenders import CUBE, Codec, Contender
 from arrays.data import Sample
 
+_SEARCH_NBYTES = 1 << 18  # of an array that a search of options compresses
 _SIZE_NBYTES = 4  # of a picture in a file of JPEG XL, in front of it
 
 
@@ -95,15 +97,14 @@ class Blosc2(Contender):
     note = "`blosc2.asarray` with its defaults, byte shuffle and zstd-5"
     libraries = "blosc2 {blosc2}"
     modules = ("blosc2",)
-    has_filters = False
 
     def write(self, path: Path, array: np.ndarray, chunks: Any = None) -> None:
-        options = {}
-        if self.has_filters:
-            filters = [self.lib.Filter.SHUFFLE, self.lib.Filter.BYTEDELTA]
-            options = {"clevel": 9, "filters": filters, "filters_meta": [0, 0]}
-        cparams = self.lib.CParams(nthreads=1, **options)
+        cparams = self.lib.CParams(nthreads=1, **self.options(array))
         self.lib.asarray(array, chunks=chunks, urlpath=str(path), mode="w", cparams=cparams)
+
+    def options(self, array: np.ndarray) -> dict[str, Any]:
+        """Return the compression parameters for an array."""
+        return {}
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
@@ -111,6 +112,35 @@ class Blosc2(Contender):
 
     def cbytes(self, path: Path) -> int:
         return int(self.lib.open(str(path), mode="r").schunk.cbytes)
+
+
+class Blosc2Searched(Blosc2):
+    note = (
+        "the smallest for the middle rows, up to 256 KiB, among zstd-5 and zstd-7 by no filter, "
+        "byte shuffle, bit shuffle, and byte shuffle with bytedelta"
+    )
+
+    def options(self, array: np.ndarray) -> dict[str, Any]:
+        nrows = max(1, _SEARCH_NBYTES // max(1, array[0].nbytes))
+        first = max(0, (len(array) - nrows) // 2)
+        some = array[first : first + nrows]
+        kinds = self.lib.Filter
+        combinations = (
+            [kinds.NOFILTER],
+            [kinds.SHUFFLE],
+            [kinds.BITSHUFFLE],
+            [kinds.SHUFFLE, kinds.BYTEDELTA],
+        )
+        choices = [
+            {"clevel": level, "filters": filters, "filters_meta": [0] * len(filters)}
+            for level in (5, 7)
+            for filters in combinations
+        ]
+        return min(choices, key=lambda options: self._size(some, options))
+
+    def _size(self, array: np.ndarray, options: dict[str, Any]) -> int:
+        cparams = self.lib.CParams(nthreads=1, **options)
+        return int(self.lib.asarray(array, cparams=cparams).schunk.cbytes)
 
 
 class Zarr(Contender):
@@ -193,15 +223,28 @@ class PCodec(Codec):
 
 
 class OpenZL(Codec):
-    note = "its generic graph on numbers of one dimension, with its defaults"
+    note = (
+        "the graph that is smallest for the array itself: generic, field LZ, and field LZ of "
+        "differences, as they are or by zigzag"
+    )
     libraries = "openzl {openzl}"
     modules = ("openzl.ext",)
 
     def encode(self, array: np.ndarray) -> bytes:
+        graphs, nodes = self.lib.graphs, self.lib.nodes
+        choices = (
+            lambda c: graphs.Compress()(c),
+            lambda c: graphs.FieldLz()(c),
+            lambda c: nodes.DeltaInt()(c, graphs.FieldLz()(c)),
+            lambda c: nodes.DeltaInt()(c, nodes.Zigzag()(c, graphs.FieldLz()(c))),
+        )
+        return min((self._by(graph, array) for graph in choices), key=len)
+
+    def _by(self, graph: Callable[[Any], Any], array: np.ndarray) -> bytes:
         zl = self.lib
         compressor, context = zl.Compressor(), zl.CCtx()
         compressor.set_parameter(zl.CParam.FormatVersion, zl.MAX_FORMAT_VERSION)
-        compressor.select_starting_graph(zl.graphs.Compress()(compressor))
+        compressor.select_starting_graph(graph(compressor))
         context.ref_compressor(compressor)
         items = array.reshape(-1).view(f"u{array.itemsize}")
         return context.compress([zl.Input(zl.Type.Numeric, items)])
@@ -209,6 +252,26 @@ class OpenZL(Codec):
     def read(self, handle: bytes, like: np.ndarray) -> np.ndarray:
         (output,) = self.lib.DCtx().decompress(handle)
         return output.content.as_nparray().view(like.dtype).reshape(like.shape)
+
+
+class Flac(Codec):
+    note = "lossless audio of 16 bits, through soundfile at its default level: signals only"
+    libraries = "soundfile {soundfile}"
+    modules = ("soundfile",)
+
+    def suited(self, sample: Sample) -> np.ndarray | None:
+        is_audio = sample.kind == "signals" and sample.array.dtype == "i2"
+        return sample.array if is_audio else None
+
+    def encode(self, array: np.ndarray) -> bytes:
+        stream = io.BytesIO()
+        # The rate is only noted in the file.
+        self.lib.write(stream, array, 44100, format="FLAC", subtype="PCM_16")
+        return stream.getvalue()
+
+    def read(self, handle: bytes, like: np.ndarray) -> np.ndarray:
+        samples, _ = self.lib.read(io.BytesIO(handle), dtype="int16")
+        return samples.reshape(like.shape)
 
 
 class FpZip(Codec):
