@@ -17,12 +17,14 @@ from typing import Any, Self
 import numpy as np
 
 from ..container.appender import params_of
+from ..container.blocks import MIN_SAMPLED_NBYTES, with_quick_level
 from ..container.changes import ChangingFile, pack_front
 from ..container.front import Verify
 from ..container.reader import Container
 from ..container.writer import Chunking, Encoded, encode_chunk
 from ..exceptions import FormatError, UnsupportedError
 from ..format.chunkgrid import ChunkGrid
+from ..format.codec import CodecParams
 from ..format.header import UNKNOWN
 from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.protocol import closed_on_error
@@ -390,8 +392,11 @@ class ArrayChanges(WritableArray):
         held = [(array, index) for array in arrays for index in sorted(array._held)]
         if not held:
             return
-        nbytes = sum(array._held_nbytes for array in arrays)
-        chunks = map_ordered(_encode, held, resolve_nthreads(nthreads, nbytes))
+        nthreads = resolve_nthreads(nthreads, sum(array._held_nbytes for array in arrays))
+        suiting = map_ordered(ArrayChanges._suiting, arrays, nthreads)
+        params = dict(zip(arrays, suiting, strict=True))
+        tasks = [(array, index, params[array]) for array, index in held]
+        chunks = map_ordered(_encode, tasks, nthreads)
         records: list[bytes] = []
 
         def stored() -> Iterator[tuple[bytes, bytes]]:
@@ -417,13 +422,19 @@ class ArrayChanges(WritableArray):
         self._held.clear()
         self._held_nbytes = 0
 
-    def encode(self, index: int) -> Encoded:
+    def _suiting(self) -> CodecParams:
+        """Return the parameters for the chunks that are held, which are tried if they are large."""
+        if self._held_nbytes < MIN_SAMPLED_NBYTES:
+            return self._params
+        return with_quick_level(self._params, self._held[min(self._held)])
+
+    def encode(self, index: int, params: CodecParams) -> Encoded:
         """Return a chunk that is held, compressed."""
         content = self._held[index]
         view = memoryview(content)
         if self._grid is not None and content:
             view = view.cast("B", (*self._grid.lengths(index), self.dtype.itemsize))
-        return encode_chunk(view, self._params, self._header.checksum, trailer=False)
+        return encode_chunk(view, params, self._header.checksum, trailer=False)
 
     # State.
 
@@ -472,9 +483,9 @@ class ArrayChanges(WritableArray):
         self._changing.close()
 
 
-def _encode(held: tuple[ArrayChanges, int]) -> Encoded:
-    array, index = held
-    return array.encode(index)
+def _encode(task: tuple[ArrayChanges, int, CodecParams]) -> Encoded:
+    array, index, params = task
+    return array.encode(index, params)
 
 
 def make_changeable(path: Any, *, nthreads: int | None) -> None:

@@ -27,7 +27,7 @@ from ..storage.overlay import OverlaySource
 from ..storage.protocol import closed_on_error
 from ..storage.update import UpdateFile
 from ..types import BytesLike
-from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
+from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_quick_level, with_small_blocks
 from .growth import Growth
 from .reader import Container
 from .writer import DEFAULT_CODEC, Encoded, default_clevel, default_shuffle, encode_chunk
@@ -98,8 +98,10 @@ class Appender:
         self._waiting: list[bytes] = []
         self._committed_tail = bytes(tail)
         self._is_dirty = not growth.is_published
-        # The block size of a large enough new file is chosen by trial, as in `save`.
-        self._tries_blocks = not growth.is_published and params.clevel > 0
+        # Trials on large enough content choose the block size of a new file, as in `save`, and the
+        # level of what is added to another.
+        self._is_new = not growth.is_published
+        self._has_tried = params.clevel == 0
         self._nthreads = resolve_nthreads(nthreads, ALL_THREADS)
 
     @classmethod
@@ -209,7 +211,8 @@ class Appender:
         if len(self._waiting) + nfull < self._batch:
             self._waiting += map(bytes, pieces)  # copies, as the caller may change its buffer
         else:
-            self._write(chain(self._waiting, pieces), chooses=True)
+            is_large = (len(self._waiting) + nfull) * self._unit >= MIN_SAMPLED_NBYTES
+            self._write(chain(self._waiting, pieces), tries=is_large)
         start = room + (nfull - 1) * self._unit
         self._tail = bytearray(content[start:])
 
@@ -217,21 +220,24 @@ class Appender:
     def _batch(self) -> int:
         batch = 1 if self._nthreads == 1 else 2 * self._nthreads
         batch = -(-batch // self._cutter.row_nchunks)
-        if self._tries_blocks:
+        if self._is_new and not self._has_tried:
             # Less content keeps C-Blosc's blocks, as in `save`, so wait until it is known.
             batch = max(batch, -(-MIN_SAMPLED_NBYTES // self._unit))
         return batch
 
-    def _with_blocks_chosen(self, pieces: "chain[BytesLike]") -> "chain[BytesLike]":
-        """Return `pieces`; on the first call, choose the block size by trials on the first one."""
-        if not self._tries_blocks:
+    def _with_params_chosen(self, pieces: "chain[BytesLike]") -> "chain[BytesLike]":
+        """Return `pieces`; on the first call, choose parameters by trials on the first one."""
+        if self._has_tried:
             return pieces
-        self._tries_blocks = False
+        self._has_tried = True
         first = next(pieces)
         flat = memoryview(first).cast("B")
-        self._params = with_small_blocks(
-            self._params, flat[:SAMPLE_NBYTES], len(flat), nthreads=self._nthreads
-        )
+        if self._is_new:
+            self._params = with_small_blocks(
+                self._params, flat[:SAMPLE_NBYTES], len(flat), nthreads=self._nthreads
+            )
+        else:
+            self._params = with_quick_level(self._params, flat)
         return chain([first], pieces)
 
     def _cut(self, content: memoryview, room: int, nfull: int) -> Iterator[BytesLike]:
@@ -252,12 +258,12 @@ class Appender:
             self.is_broken = True
             raise
 
-    def _write(self, units: Iterable[BytesLike], *, chooses: bool = False) -> None:
+    def _write(self, units: Iterable[BytesLike], *, tries: bool = False) -> None:
         """Compress and write full chunks."""
         with self._breaks_on_error():
             pieces = chain.from_iterable(map(self._cutter.cut, units))
-            if chooses:
-                pieces = self._with_blocks_chosen(pieces)
+            if tries:
+                pieces = self._with_params_chosen(pieces)
             for encoded in map_ordered(self._encode, pieces, self._nthreads):
                 self.growth.add(encoded)
         self._waiting = []

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -157,6 +158,7 @@ def punch(fd: int, offset: int, nbytes: int) -> None:
             raise OSError(error, os.strerror(error))
 
 
+@cache
 def _system_library() -> tuple[Any, Any]:
     """Return `ctypes` and the C library, for calls that Python does not have."""
     with importing:  # on use: few writers need it
