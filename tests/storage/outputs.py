@@ -508,6 +508,10 @@ def run(writers: Writers, user: int) -> None:
     usable: Writers = {}
     try:
         make_sources()
+        # The other user may not write to the folder of temporary files of this one.
+        tempfile.tempdir = os.environ["TMPDIR"] = os.path.join(work, "temporary")
+        os.mkdir(tempfile.tempdir)
+        os.chmod(tempfile.tempdir, 0o777)
         missing = prepare(work)
         usable = use_each(writers, work)
         if user != os.getuid():
