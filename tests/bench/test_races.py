@@ -39,7 +39,7 @@ RUNS = {
         (),
         ("--who", "bloscpack, auto"),
         {"read", "write", "cube"},
-        "- arrays: 0 measured, 6 others\n",
+        "- arrays: 0 measured, 3 others\n",
     ),
     "frames": (
         ("simplejpeg", "PIL", "av"),
