@@ -82,7 +82,7 @@ class TestSource:
 
     def test_ids_of_one_hash(self, paths: list[Path], monkeypatch: Any) -> None:
         """Ids with equal hashes are distinguished by their text, even across files."""
-        for module in ("format", "segments", "manystores"):
+        for module in ("format", "index", "manystores"):
             monkeypatch.setattr(
                 f"bloscpack.frames.store.{module}.hash_of", lambda data: len(data) % 2
             )
