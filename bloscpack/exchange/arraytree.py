@@ -235,15 +235,14 @@ class ArrayTree:
     def _is_axis(self, path: str, node: Node) -> bool:
         """Return whether an array of its own is found by the name that an axis of its group has."""
         coord = self._nodes.get(path)
+        dims, shape = node.dims or (), node.rows.shape if node.rows else ()
         return (
             coord is not None
             and coord.rows is not None
             and coord.group == node.group
             and [*(coord.dims or ())] == [coord.name]
-            and dict(zip(node.dims or (), node.rows.shape if node.rows else (), strict=True)).get(
-                coord.name
-            )
-            == coord.rows.shape[0]
+            and not _has_odd_dims(dims, shape)  # their names are left out
+            and dict(zip(dims, shape, strict=True)).get(coord.name) == coord.rows.shape[0]
         )
 
     def _entry(self, coord: Node) -> Coord | None:
