@@ -7,12 +7,12 @@ import os
 
 import pytest
 
-SHORT_COUNT = 100
+SHORT_COUNT = 40
 LONG_COUNT = 4000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fuzz-count", type=int, help="cases of a fuzz run (100; 4000 with --all)")
+    parser.addoption("--fuzz-count", type=int, help="cases of a fuzz run (40; 4000 with --all)")
     parser.addoption("--fuzz-seed", help="what the cases of a fuzz run are drawn from")
 
 
