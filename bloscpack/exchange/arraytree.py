@@ -5,7 +5,7 @@ coordinates of others, and fits into their attrs as a whole, becomes part of the
 is an array of its own. Everything that does not find a place is in the inventory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import prod
@@ -190,7 +190,8 @@ class ArrayTree:
 
     def _fold(self) -> None:
         """Find the arrays that are parts of others, as their coordinates."""
-        coords = {path: self._coords(node) for path, node in self._nodes.items()}
+        nodes = self._nodes.items()
+        coords = {path: self._coords(node, is_alone=False) for path, node in nodes}
         used = {each for found in coords.values() for each in found.values()}
         self._folded = {
             path
@@ -200,8 +201,11 @@ class ArrayTree:
             if self._nodes[path].group == self._nodes[host].group
         }
 
-    def _coords(self, node: Node) -> dict[str, str]:
-        """Return the paths of the coordinates of an array by their names."""
+    def _coords(self, node: Node, *, is_alone: bool) -> dict[str, str]:
+        """Return the paths of the coordinates of an array by their names.
+
+        Beside other arrays, it has those of its axes in a group above without a copy of its own.
+        """
         if node.dims is None or node.rows is None or _has_odd_dims(node.dims, node.rows.shape):
             return {}
         prefix = node.group and f"{node.group}/"
@@ -210,6 +214,9 @@ class ArrayTree:
         index = [prefix + each for each in node.dims]
         found: dict[str, str] = {}
         for path in dict.fromkeys((*index, *node.coords)):
+            is_shared = place_beside(node.path, path.rpartition("/")[2]) != path
+            if is_shared and not is_alone and self._is_axis(path, node):
+                continue
             if self._is_coord(path, node):
                 found.setdefault(self._nodes[path].name, path)
         if listed and all(self._is_coord(path, node) for path in others):
@@ -233,13 +240,13 @@ class ArrayTree:
         )
 
     def _is_axis(self, path: str, node: Node) -> bool:
-        """Return whether an array of its own is found by the name that an axis of its group has."""
+        """Return whether an array of its own, here or above, is found by the name of an axis."""
         coord = self._nodes.get(path)
         dims, shape = node.dims or (), node.rows.shape if node.rows else ()
         return (
             coord is not None
             and coord.rows is not None
-            and coord.group == node.group
+            and path == next((at for at in scope(node.path, coord.name) if at in self._nodes), "")
             and [*(coord.dims or ())] == [coord.name]
             and not _has_odd_dims(dims, shape)  # their names are left out
             and dict(zip(dims, shape, strict=True)).get(coord.name) == coord.rows.shape[0]
@@ -289,7 +296,7 @@ class ArrayTree:
         if rows is None:
             raise UnsupportedError(f"{self._what}: {of}: {node.why}").at(path=self._where)
         inventory.add(*node.lost)
-        coords = self._coords(node)
+        coords = self._coords(node, is_alone=is_alone)
         for path in coords.values():
             inventory.add(*self._nodes[path].lost)
         carried = {node.name, *coords}
@@ -335,6 +342,13 @@ def _unlimited(place: str) -> str:
 def place_beside(name: str, key: str) -> str:
     """Return the place of a coordinate or a dimension of an array: its group."""
     return name[: name.rfind("/") + 1] + key
+
+
+def scope(name: str, key: str) -> Iterator[str]:
+    """Yield the places of a dimension or its coordinate: the group of an array, and those above."""
+    while name:
+        name = name.rpartition("/")[0]
+        yield f"{name}/{key}" if name else key
 
 
 def _default(shape: tuple[int, ...]) -> list[str]:

@@ -32,7 +32,7 @@ from ..plugin import (
     stored_attrs,
     typed,
 )
-from .arraytree import ArrayTree, Node, add_text
+from .arraytree import ArrayTree, Node, add_text, scope
 from .library import SourceStream, TargetFile, bytes_behind, errors_of, target_file
 from .treewriter import REST, NewArray, TreeWriter
 
@@ -497,8 +497,10 @@ class _Writer(TreeWriter):
             for axis, (name, length) in enumerate(zip(dims, dataset.shape, strict=True)):
                 if len(dataset.dims[axis]) or dataset.is_scale or not is_place(name):
                     continue
-                found = dataset.parent.get(name)
-                if found is None:
+                places = scope(dataset.name.strip("/"), name)
+                found: Any = next((self._file[each] for each in places if each in self._file), None)
+                is_fitting = _is_scale(found) and found.shape == (length,)
+                if not is_fitting and name not in dataset.parent:
                     found = dataset.parent.create_dataset(name, (length,), "f4")
                     found.make_scale(f"{_NO_VALUES}{length:10d}")
                 if _is_scale(found) and found.shape == (length,):

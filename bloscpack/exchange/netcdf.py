@@ -27,15 +27,15 @@ from ..plugin import (
     SeveralArrays,
     UnsupportedError,
     encoded_items,
-    is_same_items,
+    labels_of,
     quoted,
     typed,
     types_of,
 )
-from .arraytree import ArrayTree, Node, place_beside
+from .arraytree import ArrayTree, Node, place_beside, scope
 from .hdf5 import beside_labels, is_place, is_plain, open_hdf5, refuse_text, write_attrs
 from .library import SourceStream, TargetFile, errors_of, target_file
-from .treewriter import REST, NewArray, TreeWriter, above, name_others
+from .treewriter import REST, NewArray, TreeWriter, name_others
 
 try:
     import h5netcdf
@@ -158,12 +158,11 @@ class _Writer(TreeWriter):
         dims = []
         for each, length in zip(labels.dims, rows.shape, strict=True):
             each, is_new = self._dimension(name, each, length, is_default=_has_no_names(source))
-            home = self._unlimited_in(name, each, length) if is_new else None
-            if home is not None:
-                home.dimensions[each] = None
-                home.resize_dimension(each, length)
-            elif is_new:
-                group.dimensions[each] = length
+            if is_new:
+                home, is_unlimited = self._home(name, each, length)
+                home.dimensions[each] = None if is_unlimited else length
+                if is_unlimited:
+                    home.resize_dimension(each, length)
             dims.append(each)
         for key, coord in labels.coords.items():
             self._write_coord(group, key, coord)
@@ -215,31 +214,41 @@ class _Writer(TreeWriter):
             )
         return name, True
 
-    def _unlimited_in(self, name: str, dim: str, length: int) -> Any:
-        """Return the group, around an array, of its unlimited dimension; None if it is fixed."""
-        for path in (*above(name), ""):
-            place = f"{path}/{dim}" if path else dim
-            group = self._group(path) if place in self.unlimited else None
-            if group is not None and dim not in group.dimensions:
-                is_beside = place_beside(name, dim) == place
-                return group if is_beside or self._lengths.get(place, length) == length else None
-        return None
+    def _home(self, name: str, dim: str, length: int) -> tuple[Any, bool]:
+        """Return the group for a new dimension of an array, and whether it is unlimited.
+
+        It is the outermost one in which arrays have the same dimension.
+        """
+        found = self._group(name.rpartition("/")[0]), False
+        for place in scope(name, dim):
+            is_unlimited = place in self.unlimited
+            if place != place_beside(name, dim) and (is_unlimited or place in self._lengths):
+                home = self._group(place.rpartition("/")[0])
+                if self._lengths.get(place, length) != length or dim in home.dimensions:
+                    break
+                found = home, is_unlimited
+            elif is_unlimited:
+                found = found[0], True
+            if is_unlimited:
+                break
+        return found
 
     @cached_property
     def _lengths(self) -> dict[str, int]:
         """Lengths of the axes of all arrays, by the places of dimensions in their groups."""
         found: dict[str, int] = {}
-        for name in self._names:
+        for name in self._arrays.names:
             with self._arrays.open(name) as source:
                 shape = source.rows.shape
-                dims = Labels.unpack(source.attrs, shape).dims
-            found |= {place_beside(name, k): n for k, n in zip(dims, shape, strict=True)}
+                labels = labels_of(source.attrs, shape)
+            for dim, length in zip(labels.dims, shape, strict=True) if labels else ():
+                found.setdefault(place_beside(name, dim), length)
         return found
 
     def _write_coord(self, group: Any, key: str, coord: Coord) -> None:
         """Write a coordinate, unless another array of the group has it already."""
         values = coord.values
-        if key in group.variables or _has_above(group, key, coord):
+        if key in group.variables:
             return
         if values.dtype.kind == "b":
             values = values.view("i1")
@@ -259,21 +268,6 @@ def _has_no_names(source: ArraySource) -> bool:
 
 def _is_number(dtype: Any) -> bool:
     return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype != np.float16
-
-
-def _up(group: Any) -> Iterator[Any]:
-    """Yield a group and those above."""
-    while group is not None:
-        yield group
-        group = group.parent
-
-
-def _has_above(group: Any, key: str, coord: Coord) -> bool:
-    """Return whether a group above has the same coordinate."""
-    found = next((each.variables[key] for each in _up(group) if key in each.variables), None)
-    if found is None or found.dimensions != coord.dims:
-        return False
-    return is_same_items(found[...], coord.values)
 
 
 def _write_attrs(node: Any, attrs: Mapping[str, Any], dtype: Any = None) -> None:

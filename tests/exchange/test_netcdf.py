@@ -295,6 +295,54 @@ def test_unlimited_axes_of_a_group_above(tmp_path: Path) -> None:
         assert not file["g"].dimensions["u"].isunlimited()
 
 
+def test_coordinates_of_a_group_above(tmp_path: Path) -> None:
+    h5netcdf: Any = pytest.importorskip("h5netcdf")
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        sizes = {"x": 3, "n": 2}
+        for name, size in sizes.items():
+            file.dimensions[name] = size
+        dims = {"a/v": ("x", "n"), "x": ("x",), "n": ("n",), "v": ("n",), "a/b/w": ("x",)}
+        for name, each in dims.items():
+            shape = [sizes[dim] for dim in each]
+            file.create_variable(name, each, data=np.arange(np.prod(shape)).reshape(shape))
+        file["x"].attrs["units"] = "m"
+    expected = xr.open_groups(tmp_path / "a.nc", engine="h5netcdf")
+    source = tmp_path / "a.nc"
+    for name in ("a.blp", "b.nc", "b.blp", "c.h5", "c.blp", "d.zarr", "d.blp", "e.nc"):
+        assert bp.convert(source, tmp_path / name).left_out == ()
+        source = tmp_path / name
+        if name[-1] == "p":
+            with xr.open_dataset(source, engine="bloscpack", group="/a/b") as found:
+                xr.testing.assert_identical(found, expected["/a/b"])
+    found = xr.open_groups(source, engine="h5netcdf")
+    assert found.keys() == expected.keys()
+    for group, each in found.items():
+        xr.testing.assert_identical(each, expected[group])
+    with h5netcdf.File(source) as file:  # one dimension for all
+        assert {*file.dimensions} == {"x", "n"}
+        assert not file["a"].dimensions
+        assert not file["a/b"].dimensions
+    bp.convert(f"{source}::/a/v", tmp_path / "alone.blp")
+    with bp.open(tmp_path / "alone.blp") as array:
+        assert {*array.coords} == {"x", "n"}
+
+
+@pytest.mark.parametrize("length", [3, 4])
+def test_a_group_of_zarr_with_the_axis_of_one_above(length: int, tmp_path: Path) -> None:
+    zarr: Any = pytest.importorskip("zarr")
+    group = zarr.create_group(tmp_path / "a.zarr")
+    for name, size in {"t": 3, "v": 3, "g/v": length}.items():
+        array = group.create_array(name, shape=(size,), dtype="i2", dimension_names=["t"])
+        array[...] = np.arange(size)
+    bp.convert(tmp_path / "a.zarr", tmp_path / "a.nc", strict=True)
+    bp.convert(tmp_path / "a.zarr", tmp_path / "a.h5", strict=True)
+    bp.convert(tmp_path / "a.nc", tmp_path / "b.zarr", strict=True)
+    found = zarr.open_group(tmp_path / "b.zarr")
+    assert {*found.array_keys()} == {"t", "v"}
+    assert {*found["g"].array_keys()} == {"v"}
+    assert found["g/v"].metadata.dimension_names == ("t",)
+
+
 @pytest.mark.parametrize("listed", ["x", "x lat", "lat  x", "lat"])
 def test_the_list_of_coordinates_stays_as_it_is(listed: str, tmp_path: Path) -> None:
     h5netcdf: Any = pytest.importorskip("h5netcdf")
