@@ -73,6 +73,8 @@ class TreeWriter(ArrayWriter):
         if around := self._names.intersection(above(name)):
             raise UnsupportedError(f"its name is inside of array {min(around)!r:.80}")
         labels = labels_of(source.attrs, source.rows.shape)
+        if labels and "" in labels.dims:
+            raise UnsupportedError("the name of an axis is empty, which means no name: rename it")
         coords = {place_beside(name, key): each for key, each in coords_of(labels).items()}
         for place, coord in coords.items():
             other, expected = self._coords.get(place, (place, coord))

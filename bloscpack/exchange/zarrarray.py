@@ -18,6 +18,7 @@ from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def open_zarr(
     with _store(source) as store:
         is_stale = False
         with errors_of(_WHAT, source.name), _quiet():
-            root = zarr.open(store=store, mode="r")
+            root = _root(store, source.name)
             if isinstance(root, zarr.Array):
                 tree.add(_node("", root, source.name))
                 if isinstance(source, ListedFolder):
@@ -96,6 +97,22 @@ def open_zarr(
             what = "its consolidated metadata differ from those of the arrays, which count"
             notice("%s: %s", source.name or _WHAT, what)
         yield found
+
+
+def _root(store: Any, where: str | None) -> Any:
+    """Return the group or array that a store is; UnsupportedError if a ZIP file has it deeper."""
+    try:
+        return zarr.open(store=store, mode="r")
+    except FileNotFoundError:
+        names = ZipFile(store.path).namelist() if isinstance(store, ZipStore) else []
+        parts = [each.rpartition("/") for each in names]
+        if folders := [above for above, _, last in parts if last in _RESERVED]:
+            folder = min(folders, key=len)
+            raise UnsupportedError(
+                f"{_WHAT} in the folder {folder!r:.80} of a ZIP file; its path is "
+                f"'zip://{folder}::{where or 'FILE'}'"
+            ).at(path=where) from None
+        raise
 
 
 def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> bool:
@@ -282,11 +299,11 @@ def _dims(array: Any, lost: list[str], of: str) -> list[str] | None:
     if not array.ndim:
         return []
     dims = getattr(array.metadata, "dimension_names", None) or array.attrs.get(_DIMS)
-    if dims is None or (isinstance(dims, list | tuple) and set(dims) == {None}):
+    if dims is None or (isinstance(dims, list | tuple) and set(dims) <= {None, ""}):
         return None
     if isinstance(dims, list | tuple) and len(dims) == array.ndim:
         # An axis without a name has the one that xarray would give it.
-        names = [f"dim_{axis}" if each is None else each for axis, each in enumerate(dims)]
+        names = [f"dim_{k}" if each in (None, "") else each for k, each in enumerate(dims)]
         if all(isinstance(each, str) for each in names):
             return names
     lost.append(f"names {dims!r:.80} of the axes of {of}")

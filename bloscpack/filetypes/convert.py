@@ -127,8 +127,8 @@ def convert(
         Replace an existing file `dst`. A folder is replaced only if it is empty. A device or a
         pipe is written to in any case.
     allow_empty : bool, default False
-        Convert a source without clips, which otherwise raises an error. A VRS recording may consist
-        of tags alone.
+        Convert a source without clips, arrays and attributes, which otherwise raises an error. A
+        VRS recording may consist of tags alone.
     strict : bool, default False
         Refuse a copy that does not have everything that the source has: attributes, groups, other
         arrays, members of a tar file. Otherwise the copy is made, a warning names each, and
@@ -377,9 +377,10 @@ def _opened(
     if not (inner or job.inner):
         target = _target_of_several(to, job)
         if len(names) != 1 or reader.is_mapping:
-            if (names or reader.is_mapping) and (target.has_names or not target.is_array):
+            is_known = names or reader.is_mapping or found.attrs or job.allow_empty
+            if is_known and (target.has_names or not target.is_array):
                 return found
-        elif to == "archive" or (
+        elif (to == "archive" and names != ("",)) or (
             found.attrs and target.has_names and _target(to, None, job, is_array=True) is target
         ):
             return found  # with a place for its name, or for the attrs of the file

@@ -284,6 +284,26 @@ def test_attributes_that_are_not_those_of_a_group(name: str, tmp_path: Path) -> 
     assert bp.open(tmp_path / "c.blp").attrs == attrs | lost
 
 
+@pytest.mark.parametrize("name", [*NAMES, "a.nc"])
+def test_attributes_of_a_file_without_arrays(name: str, tmp_path: Path) -> None:
+    attrs = {"title": "a run", "/sub": {"k": 1}}
+    bp.savez(tmp_path / "a.blp", {}, attrs=attrs)
+    bp.convert(tmp_path / "a.blp", tmp_path / name, strict=True)
+    bp.convert(tmp_path / name, tmp_path / "b.blp", strict=True)
+    with bp.open(tmp_path / "b.blp") as archive:
+        assert (len(archive), archive.attrs) == (0, attrs)
+    with pytest.raises(ValueError, match="0 arrays; nothing to copy"):
+        bp.convert(tmp_path / name, tmp_path / "b.npy")
+    bp.savez(tmp_path / "c.blp", {})
+    name = f"c{name[1:]}"
+    bp.convert(tmp_path / "c.blp", tmp_path / name)
+    with pytest.raises(ValueError, match="0 arrays; nothing to copy"):
+        bp.convert(tmp_path / name, tmp_path / "d.blp")
+    bp.convert(tmp_path / name, tmp_path / "d.blp", allow_empty=True)
+    with bp.open(tmp_path / "d.blp") as archive:
+        assert (len(archive), archive.attrs) == (0, {})
+
+
 @pytest.mark.parametrize("bad", ["zarr.json", "a/.zarray", ".zattrs"])
 def test_metadata_of_zarr_are_not_replaced(bad: str, tmp_path: Path) -> None:
     bp.savez(tmp_path / "a.blp", {bad: 1, "b": 2})

@@ -1,6 +1,7 @@
 """Arrays copied to and from Zarr stores, which zarr and xarray write and read."""
 
 import re
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,8 @@ def test_a_name_without_coordinates(form: str, labels: Any, tmp_path: Path) -> N
     ("names", "dims", "left_out"),
     [
         (["y", None], ["y", "dim_1"], ()),
+        (["y", ""], ["y", "dim_1"], ()),
+        (["", None], None, ()),
         ([None, None], None, ()),
         (None, None, ()),
         (5, None, ("names 5 of the axes of the array",)),
@@ -116,6 +119,40 @@ def test_names_of_some_axes(names: Any, dims: Any, left_out: Any, tmp_path: Path
         done = bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
     with bp.open(tmp_path / "a.blp") as a:
         assert (a.attrs.get("dims"), done.left_out) == (dims, left_out)
+
+
+@pytest.mark.parametrize("target", ["a.zarr", "a.h5", "a.nc"])
+def test_an_axis_whose_name_is_empty(target: str, tmp_path: Path) -> None:
+    bp.savez(tmp_path / "a.blp", {"v": np.ones((2, 3)), "w": np.ones(2)})
+    with bp.open(tmp_path / "a.blp", "r+") as archive:
+        archive["v"].attrs["dims"] = ["", "x"]
+    with pytest.warns(BloscpackWarning):
+        done = bp.convert(tmp_path / "a.blp", tmp_path / target)
+    assert done.left_out == (
+        "array 'v': the name of an axis is empty, which means no name: rename it",
+    )
+
+
+@pytest.mark.parametrize(("dims", "name"), [(None, "arr_0"), (["x", "y"], "data")])
+def test_a_root_that_is_an_array_has_a_name_in_an_archive(
+    dims: Any, name: str, tmp_path: Path
+) -> None:
+    zarr.create_array(tmp_path / "a.zarr", data=np.ones((2, 3)), dimension_names=dims)
+    bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp", to="archive", strict=True)
+    with bp.open(tmp_path / "a.blp") as archive:
+        assert [*archive] == [name]
+    bp.convert(tmp_path / "a.blp", tmp_path / "b.zarr", strict=True)
+
+
+def test_a_folder_in_a_zip_file(tmp_path: Path) -> None:
+    zarr.create_group(tmp_path / "x/a.zarr").create_array("v", data=np.arange(3))
+    place = shutil.make_archive(str(tmp_path / "a"), "zip", tmp_path, "x")
+    with pytest.raises(UnsupportedError, match=r"in the folder 'x/a\.zarr' of a ZIP") as caught:
+        bp.convert(place, tmp_path / "a.blp")
+    found = str(caught.value).split("'")[-2]
+    assert found == f"zip://x/a.zarr::{place}"
+    bp.convert(found, tmp_path / "a.blp")
+    assert bp.load(tmp_path / "a.blp").tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("target", ["a.zarr", "a.zarr.zip", "a.h5", "a.nc"])
