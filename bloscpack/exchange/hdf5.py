@@ -5,7 +5,7 @@ as nested ones, are in the attribute ``bloscpack`` as JSON.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from typing import Any
@@ -424,8 +424,10 @@ class _Writer(TreeWriter):
     def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
         self._write_attrs(self._file.require_group(f"/{path}"), attrs)
 
-    def _write_attrs(self, node: Any, attrs: Mapping[str, Any]) -> None:
-        write_attrs(node, attrs)
+    def _write_attrs(
+        self, node: Any, attrs: Mapping[str, Any], hidden: Container[str] = ()
+    ) -> None:
+        write_attrs(node, attrs, lambda key, value: key not in hidden and is_plain(key, value))
         if attrs.keys() & _OF_SCALES:
             self._marked.append(node)
 
@@ -438,7 +440,7 @@ class _Writer(TreeWriter):
 
     def _create(self, new: NewArray) -> Any:
         """Create a dataset, with coordinates as scales; others are attributes."""
-        name, source, labels, attrs, chunks = new
+        name, source, labels, attrs, chunks, hidden = new
         rows = source.rows
         dataset = self._file.create_dataset(
             name, rows.shape, _type_of(rows.dtype), chunks=chunks, **(_FILTERS if chunks else {})
@@ -448,9 +450,9 @@ class _Writer(TreeWriter):
         if others:
             coords = stored_attrs(source.attrs, rows.shape)["coords"]
             attrs = packed_attrs(attrs) | {"coords": {key: coords[key] for key in others}}
-        else:
+        elif not hidden:
             attrs = beside_labels(attrs)
-        self._write_attrs(dataset, attrs)
+        self._write_attrs(dataset, attrs, hidden)
         return dataset
 
     def _encode(self, part: AnyArray) -> AnyArray:

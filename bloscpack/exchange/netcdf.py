@@ -149,7 +149,7 @@ class _Writer(TreeWriter):
 
     def _create(self, new: NewArray) -> Any:
         """Create a variable, with its coordinates beside it."""
-        name, source, _, attrs, chunks = new
+        name, source, _, attrs, chunks, _ = new
         rows = source.rows
         labels = Labels.unpack(source.attrs, rows.shape)
         dtype = np.dtype("i1") if rows.dtype.kind == "b" else rows.dtype

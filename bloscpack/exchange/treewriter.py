@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..plugin import (
+    OURS,
     UNLIMITED,
     Add,
     AnyArray,
@@ -28,13 +29,17 @@ REST = "bloscpack"
 
 
 class NewArray(NamedTuple):
-    """An array to be created in a file."""
+    """An array to be created in a file.
+
+    `hidden` are attrs with the names of labels that are none: they are stored as JSON.
+    """
 
     name: str
     source: ArraySource
     labels: Labels | None
     attrs: dict[str, Any]
     chunks: tuple[int, ...] | None
+    hidden: set[str]
 
 
 class TreeWriter(ArrayWriter):
@@ -99,9 +104,11 @@ class TreeWriter(ArrayWriter):
             return
         labels = labels_of(source.attrs, source.rows.shape)
         attrs = dict(others_of(source.attrs, source.rows.shape))
+        odd = () if labels else source.attrs.keys() & {*OURS}
+        hidden = {key for key in odd if attrs.get(key) is source.attrs[key]}
         chunks = chunks_for(source, self.job)
         with errors_of(f"{self.what} cannot hold the array", self.job.name, UnsupportedError):
-            array = self._create(NewArray(name, source, labels, attrs, chunks))
+            array = self._create(NewArray(name, source, labels, attrs, chunks, hidden))
         self.made.add(name)
         # Each chunk is written once: a ZIP file keeps every version.
         for place in source._replace(chunks=chunks).parts():

@@ -353,13 +353,13 @@ class _Writer(TreeWriter):
 
     def _create(self, new: NewArray) -> Any:
         """Create an array, with its coordinates beside it."""
-        name, source, labels, attrs, chunks = new
+        name, source, labels, attrs, chunks, hidden = new
         rows = source.rows
         for key, coord in coords_of(labels).items():
             self._write_coord(place_beside(name, key), coord)
         name_others(attrs, labels)
         dims = labels.dims if labels else None
-        return self._create_array(name, rows.shape, rows.dtype, chunks, attrs, dims)
+        return self._create_array(name, rows.shape, rows.dtype, chunks, attrs, dims, hidden)
 
     def _unread_fill(self, name: str, attrs: Mapping[str, Any], dtype: Any) -> set[str]:
         """Return the attribute ``_FillValue`` if xarray cannot open an array with it."""
@@ -372,14 +372,21 @@ class _Writer(TreeWriter):
         return {"_FillValue"}
 
     def _create_array(
-        self, name: str, shape: Any, dtype: Any, chunks: Any, attrs: dict[str, Any], dims: Any
+        self,
+        name: str,
+        shape: Any,
+        dtype: Any,
+        chunks: Any,
+        attrs: dict[str, Any],
+        dims: Any,
+        odd: Iterable[str] = (),
     ) -> Any:
         attrs = {key: plain_value(value) for key, value in attrs.items()}
         options = dict(self._format)
         if dtype.kind == "U" and attrs.get(TYPES) == _TEXT:
             dtype = np.dtypes.StringDType()
             del attrs[TYPES]
-        hidden = hidden_attrs(attrs) | (attrs.keys() & {REST, _DIMS})
+        hidden = hidden_attrs(attrs) | (attrs.keys() & {REST, _DIMS, *odd})
         hidden |= self._unread_fill(name, {**attrs, **dict.fromkeys(hidden)}, dtype)
         if hidden:
             attrs[REST] = {key: attrs.pop(key) for key in hidden}

@@ -284,6 +284,23 @@ def test_attributes_that_are_not_those_of_a_group(name: str, tmp_path: Path) -> 
     assert bp.open(tmp_path / "c.blp").attrs == attrs | lost
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_metadata_with_the_names_of_labels_that_are_none(name: str, tmp_path: Path) -> None:
+    metas: dict[str, dict[str, Any]] = {
+        "number": {"name": 5, "label": 1},
+        "text": {"dims": "odd", "coords": 5, "units": "K"},
+        "twice": {"dims": ["t", "t", "x"], "coords": {"x": [1, 2]}},
+        "axis": {"dims": ["t", "y", "axis"], "name": "axis"},
+    }
+    with bp.frames.create(tmp_path / "a.blp") as store:
+        for key, meta in metas.items():
+            store.append(key, np.ones((2, 3, 4), "u1"), meta)
+    bp.convert(tmp_path / "a.blp", tmp_path / name, strict=True)
+    bp.convert(tmp_path / name, tmp_path / "b.blp", to="frames", strict=True)
+    with bp.frames.open(tmp_path / "b.blp") as store:
+        assert {key: clip.meta for key, clip in store.items()} == metas
+
+
 @pytest.mark.parametrize("name", [*NAMES, "a.nc"])
 def test_attributes_of_a_file_without_arrays(name: str, tmp_path: Path) -> None:
     attrs = {"title": "a run", "/sub": {"k": 1}}
