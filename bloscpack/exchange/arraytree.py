@@ -190,8 +190,7 @@ class ArrayTree:
 
     def _fold(self) -> None:
         """Find the arrays that are parts of others, as their coordinates."""
-        nodes = self._nodes.items()
-        coords = {path: self._coords(node, is_alone=False) for path, node in nodes}
+        coords = {at: self._coords(each, is_alone=False) for at, each in self._nodes.items()}
         used = {each for found in coords.values() for each in found.values()}
         self._folded = {
             path
@@ -214,10 +213,8 @@ class ArrayTree:
         index = [prefix + each for each in node.dims]
         found: dict[str, str] = {}
         for path in dict.fromkeys((*index, *node.coords)):
-            is_shared = place_beside(node.path, path.rpartition("/")[2]) != path
-            if is_shared and not is_alone and self._is_axis(path, node):
-                continue
-            if self._is_coord(path, node):
+            is_above = path not in index and self._is_axis(path, node)
+            if self._is_coord(path, node) and (is_alone or not is_above):
                 found.setdefault(self._nodes[path].name, path)
         if listed and all(self._is_coord(path, node) for path in others):
             found |= {self._nodes[path].name: path for path in others}

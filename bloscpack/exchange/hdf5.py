@@ -5,7 +5,7 @@ as nested ones, are in the attribute ``bloscpack`` as JSON.
 """
 
 import json
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from typing import Any
@@ -356,7 +356,8 @@ def _fault(dataset: Any) -> str:
         if not h5py.h5z.filter_avail(number)
     ]
     if missing and dataset.id.get_storage_size():
-        return f"filter {', '.join(missing):.80} is missing; 'pip install hdf5plugin' has many"
+        advice = "'pip install hdf5plugin' has many, PyTables has lzo"
+        return f"filter {', '.join(missing):.80} is missing; {advice}"
     return _NO_ITEMS if dtype.hasobject and h5py.check_string_dtype(dtype) is None else ""
 
 
@@ -424,9 +425,7 @@ class _Writer(TreeWriter):
     def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
         self._write_attrs(self._file.require_group(f"/{path}"), attrs)
 
-    def _write_attrs(
-        self, node: Any, attrs: Mapping[str, Any], hidden: Container[str] = ()
-    ) -> None:
+    def _write_attrs(self, node: Any, attrs: Mapping[str, Any], hidden: Any = ()) -> None:
         write_attrs(node, attrs, lambda key, value: key not in hidden and is_plain(key, value))
         if attrs.keys() & _OF_SCALES:
             self._marked.append(node)

@@ -222,13 +222,12 @@ class _Writer(TreeWriter):
         found = self._group(name.rpartition("/")[0]), False
         for place in scope(name, dim):
             is_unlimited = place in self.unlimited
-            if place != place_beside(name, dim) and (is_unlimited or place in self._lengths):
+            is_above = place != place_beside(name, dim)
+            if is_unlimited or (is_above and place in self._lengths):
                 home = self._group(place.rpartition("/")[0])
                 if self._lengths.get(place, length) != length or dim in home.dimensions:
                     break
                 found = home, is_unlimited
-            elif is_unlimited:
-                found = found[0], True
             if is_unlimited:
                 break
         return found

@@ -104,8 +104,7 @@ class TreeWriter(ArrayWriter):
             return
         labels = labels_of(source.attrs, source.rows.shape)
         attrs = dict(others_of(source.attrs, source.rows.shape))
-        odd = () if labels else source.attrs.keys() & {*OURS}
-        hidden = {key for key in odd if attrs.get(key) is source.attrs[key]}
+        hidden = {k for k in OURS if not labels and k in attrs and attrs[k] is source.attrs.get(k)}
         chunks = chunks_for(source, self.job)
         with errors_of(f"{self.what} cannot hold the array", self.job.name, UnsupportedError):
             array = self._create(NewArray(name, source, labels, attrs, chunks, hidden))

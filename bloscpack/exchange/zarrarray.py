@@ -105,14 +105,13 @@ def _root(store: Any, where: str | None) -> Any:
         return zarr.open(store=store, mode="r")
     except FileNotFoundError:
         names = ZipFile(store.path).namelist() if isinstance(store, ZipStore) else []
-        parts = [each.rpartition("/") for each in names]
-        if folders := [above for above, _, last in parts if last in _RESERVED]:
-            folder = min(folders, key=len)
-            raise UnsupportedError(
-                f"{_WHAT} in the folder {folder!r:.80} of a ZIP file; its path is "
-                f"'zip://{folder}::{where or 'FILE'}'"
-            ).at(path=where) from None
-        raise
+        found = [each.rpartition("/")[0] for each in names if each.split("/")[-1] in _RESERVED]
+        if not any(found):
+            raise
+        folder = min(filter(None, found), key=len)
+        path = f"'zip://{folder}::{where or 'FILE'}'"
+        text = f"{_WHAT} in the folder {folder!r:.80} of a ZIP file; its path is {path}"
+        raise UnsupportedError(text) from None
 
 
 def _add_members(tree: ArrayTree, store: Any, root: Any, where: str | None) -> bool:
@@ -354,12 +353,11 @@ class _Writer(TreeWriter):
     def _create(self, new: NewArray) -> Any:
         """Create an array, with its coordinates beside it."""
         name, source, labels, attrs, chunks, hidden = new
-        rows = source.rows
         for key, coord in coords_of(labels).items():
             self._write_coord(place_beside(name, key), coord)
         name_others(attrs, labels)
         dims = labels.dims if labels else None
-        return self._create_array(name, rows.shape, rows.dtype, chunks, attrs, dims, hidden)
+        return self._create_array(name, source.rows, chunks, attrs, dims, hidden)
 
     def _unread_fill(self, name: str, attrs: Mapping[str, Any], dtype: Any) -> set[str]:
         """Return the attribute ``_FillValue`` if xarray cannot open an array with it."""
@@ -372,15 +370,10 @@ class _Writer(TreeWriter):
         return {"_FillValue"}
 
     def _create_array(
-        self,
-        name: str,
-        shape: Any,
-        dtype: Any,
-        chunks: Any,
-        attrs: dict[str, Any],
-        dims: Any,
-        odd: Iterable[str] = (),
+        self, name: str, like: Any, chunks: Any, attrs: dict[str, Any], dims: Any, odd: Any = ()
     ) -> Any:
+        """Create an array of the shape and dtype of `like`; the attrs `odd` are stored as JSON."""
+        dtype = like.dtype
         attrs = {key: plain_value(value) for key, value in attrs.items()}
         options = dict(self._format)
         if dtype.kind == "U" and attrs.get(TYPES) == _TEXT:
@@ -413,9 +406,9 @@ class _Writer(TreeWriter):
         return zarr.create_array(
             self._store,
             name=name or None,
-            shape=shape,
+            shape=like.shape,
             dtype=dtype,
-            chunks=chunks or tuple(max(1, length) for length in shape),
+            chunks=chunks or tuple(max(1, length) for length in like.shape),
             attributes=attrs,
             **options,
         )
@@ -426,7 +419,7 @@ class _Writer(TreeWriter):
             return
         self.written.add(path)
         values = coord.values
-        array = self._create_array(path, values.shape, values.dtype, None, coord.attrs, coord.dims)
+        array = self._create_array(path, values, None, coord.attrs, coord.dims)
         array[...] = values
 
 

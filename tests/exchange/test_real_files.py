@@ -7,6 +7,7 @@ package is installed, or below the folder that ``BLOSCPACK_REAL_FILES`` names.
 import importlib
 import os
 import re
+import shutil
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
@@ -195,6 +196,28 @@ def test_arrays_of_zarr_2(tmp_path: Path) -> None:
                 assert expected.attrs.asdict().items() <= array.attrs.items()
             count += 1
     assert count >= 159
+
+
+@pytest.mark.parametrize("folder", ["ref_quotes", "ref_byte.zarr"])
+def test_groups_of_zarr_in_zip_files(folder: str, tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    name = f"{folder}{'' if folder.endswith('zarr') else '_orig'}.zip"
+    source = found(f"netcdf-c-4.9.0/nczarr_test/{name}")
+    done = bp.convert(f"zip://{folder}::{source}", tmp_path / "a.blp", to="archive")
+    assert done.left_out == ()
+    assert bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr", to="zarr2").left_out == ()
+    shutil.unpack_archive(source, tmp_path / "source")
+    expected = zarr.open_group(tmp_path / "source" / folder, mode="r", use_consolidated=False)
+    copied = zarr.open_group(tmp_path / "a.zarr", mode="r")
+    assert copied.attrs.asdict() == expected.attrs.asdict()
+    for path, array in expected.members(None):
+        assert copied[path].attrs.asdict() == array.attrs.asdict()
+        if isinstance(array, zarr.Array):
+            assert copied[path][...].tobytes() == array[...].tobytes()
+            assert repr(copied[path].fill_value) == repr(array.fill_value)
+    assert {path for path, _ in expected.members(None)} == {
+        path for path, _ in copied.members(None)
+    }
 
 
 def check_with_xarray(source: Path, copy: Path, back: Path, tmp_path: Path) -> None:

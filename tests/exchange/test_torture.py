@@ -521,7 +521,7 @@ def test_an_array_with_a_missing_filter_stops_no_other(tmp_path: Path) -> None:
 
     result = bp.convert(path, tmp_path / "a.blp")
 
-    why = "filter 32100 is missing; 'pip install hdf5plugin' has many"
+    why = "filter 32100 is missing; 'pip install hdf5plugin' has many, PyTables has lzo"
     assert result.left_out == (f"array 'full': {why}",)
     with bp.open(tmp_path / "a.blp") as found:
         assert {name: np.asarray(each).sum() for name, each in found.items()} == {
