@@ -222,8 +222,7 @@ class _Writer(TreeWriter):
         found = self._group(name.rpartition("/")[0]), False
         for place in scope(name, dim):
             is_unlimited = place in self.unlimited
-            is_above = place != place_beside(name, dim)
-            if is_unlimited or (is_above and place in self._lengths):
+            if is_unlimited or (place != place_beside(name, dim) and place in self._lengths):
                 home = self._group(place.rpartition("/")[0])
                 if self._lengths.get(place, length) != length or dim in home.dimensions:
                     break
