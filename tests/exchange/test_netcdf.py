@@ -328,19 +328,22 @@ def test_coordinates_of_a_group_above(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [3, 4])
-def test_a_group_of_zarr_with_the_axis_of_one_above(length: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", ["g", "z"])  # copied before the arrays above, and after them
+def test_a_group_of_zarr_with_the_axis_of_one_above(
+    length: int, group: str, tmp_path: Path
+) -> None:
     zarr: Any = pytest.importorskip("zarr")
-    group = zarr.create_group(tmp_path / "a.zarr")
-    for name, size in {"t": 3, "v": 3, "g/v": length}.items():
-        array = group.create_array(name, shape=(size,), dtype="i2", dimension_names=["t"])
+    root = zarr.create_group(tmp_path / "a.zarr")
+    for name, size in {"t": 3, "v": 3, f"{group}/v": length}.items():
+        array = root.create_array(name, shape=(size,), dtype="i2", dimension_names=["t"])
         array[...] = np.arange(size)
     bp.convert(tmp_path / "a.zarr", tmp_path / "a.nc", strict=True)
     bp.convert(tmp_path / "a.zarr", tmp_path / "a.h5", strict=True)
     bp.convert(tmp_path / "a.nc", tmp_path / "b.zarr", strict=True)
     found = zarr.open_group(tmp_path / "b.zarr")
     assert {*found.array_keys()} == {"t", "v"}
-    assert {*found["g"].array_keys()} == {"v"}
-    assert found["g/v"].metadata.dimension_names == ("t",)
+    assert {*found[group].array_keys()} == {"v"}
+    assert found[f"{group}/v"].metadata.dimension_names == ("t",)
 
 
 @pytest.mark.parametrize("listed", ["x", "x lat", "lat  x", "lat"])
