@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Labels,
         hidden_attrs,
         is_same_coord,
-        is_same_items,
         packed_attrs,
         stored_attrs,
         typed,
@@ -339,7 +338,7 @@ else:
         "array.axislabels": (
             "Coord DECODED DEFAULT_NAME Labels NO_NAME OURS TYPES UNLIMITED "
             "hidden_attrs "
-            "is_same_coord is_same_items packed_attrs stored_attrs typed types_of"
+            "is_same_coord packed_attrs stored_attrs typed types_of"
         ),
         "array.chunkpieces": "contiguous_run",
         "array.dtype": "Dtype",

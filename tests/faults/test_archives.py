@@ -250,7 +250,7 @@ def killed(path: Path, run: Callable[[Path], object], at: int) -> bool:
 @pytest.mark.parametrize("begin", [prepare, prepare_log, prepare_changeable])
 def test_kill_9_at_every_step(begin: Any, shift: int, tmp_path: Path) -> None:
     """All arrays are in the state of one commit; with all shifts, each change is the first."""
-    count = 3
+    count = 2
     states = []
     for number in range(count + 1):
         model = tmp_path / f"model {number}.blp"

@@ -40,7 +40,7 @@ def fork_after_use(path: Path, kind: str) -> None:
 
 
 def fork_while_reading(path: Path, kind: str) -> None:
-    sharing.fork_while_reading(opened(path, kind), check, 12)
+    sharing.fork_while_reading(opened(path, kind), check)
 
 
 def threads_share_a_handle(path: Path, kind: str) -> None:

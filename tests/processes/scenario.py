@@ -17,7 +17,7 @@ import numpy as np
 import bloscpack as bp
 
 # Timeout against hanging, sufficient for busy machines.
-TIMEOUT_SECONDS = 240
+TIMEOUT_SECONDS = 500
 SHAPE = (512, 4096)
 # Use threads even on a single processor.
 NTHREADS = "4"

@@ -105,7 +105,7 @@ def test_handles_travel(path: Path, way: str, method: str) -> None:
 
 # A spawned worker imports torch, which takes seconds.
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "num_workers"), [("fork", "4"), ("spawn", "2")])
+@pytest.mark.parametrize(("method", "num_workers"), [("fork", "2"), ("spawn", "2")])
 def test_torch(path: Path, method: str, num_workers: str) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed")

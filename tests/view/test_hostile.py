@@ -69,4 +69,4 @@ def test_damaged_files(client, tmp_path, seed):
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::bloscpack.exceptions.BloscpackWarning")
 def test_many_damaged_files(client, tmp_path, seed):
-    run_damaged(client, tmp_path, seed, 25)
+    run_damaged(client, tmp_path, seed, 9)
