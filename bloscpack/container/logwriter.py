@@ -51,8 +51,6 @@ _RUN_NBYTES = 1 << 20
 _LEAST_FREE_NBYTES = 1 << 16
 # Space of a commit that is given back at once, and that of all commits by the space in use.
 _LARGE_NBYTES, _MOST_DEAD = 1 << 20, 2
-# Free space that a writer leaves to the next one, however little is in use.
-_KEPT_NBYTES = 8 << 20
 # End of the extents that have been written but not committed.
 _NO_END = 2**63 - 1
 
@@ -309,7 +307,7 @@ class LogWriter:
         if commit and file.size() > end and not file.held_versions(commit.sequence):
             file.truncate(end)
         # Otherwise the next writer uses it, and holes cost more time than a commit.
-        if self._free is not None and self.dead_nbytes > max(self._live // 2, _KEPT_NBYTES):
+        if self._free is not None and self.dead_nbytes > self._live:
             for start, stop in self._free.stops.items():
                 self.file.punch(start, stop - start)
 

@@ -599,6 +599,23 @@ def test_progress_ends_with_everything(path: Path) -> None:
     assert again == seen
 
 
+@pytest.mark.parametrize("nchunks", [1, 10])
+def test_a_closed_file_takes_at_most_twice_the_space_of_a_compact_one(
+    nchunks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, path, punched = np.random.default_rng(nchunks), tmp_path / "a.blp", []
+    monkeypatch.setattr(disk, "punch", lambda fd, offset, nbytes: punched.append(nbytes))
+    bp.save(path, rng.normal(size=20_000), chunks=20_000 // nchunks)
+    with bp.open(path, "r+") as a:
+        for _ in range(20):
+            a[rng.choice(20_000, 1000, replace=False)] = 0
+            a.flush()
+        punched.clear()
+    taken = path.stat().st_size - sum(punched)
+    bp.compact(path)
+    assert taken <= 2 * path.stat().st_size
+
+
 def test_a_copy_of_a_handle_is_compact(path: Path) -> None:
     x = np.arange(3000.0)
     bp.save(path, x, chunks=100, changeable=True)
