@@ -104,13 +104,16 @@ def _root(store: Any, where: str | None) -> Any:
     try:
         return zarr.open(store=store, mode="r")
     except FileNotFoundError:
-        names = ZipFile(store.path).namelist() if isinstance(store, ZipStore) else []
+        if not isinstance(store, ZipStore):
+            raise
+        with ZipFile(store.path) as file:
+            names = file.namelist()
         found = [each.rpartition("/")[0] for each in names if each.split("/")[-1] in _RESERVED]
         if not any(found):
             raise
         folder = min(filter(None, found), key=len)
-        path = f"'zip://{folder}::{where or 'FILE'}'"
-        text = f"{_WHAT} in the folder {folder!r:.80} of a ZIP file; its path is {path}"
+        path = f"zip://{folder}::{where or 'FILE'}"
+        text = f"{_WHAT} in the folder {folder!r:.80} of a ZIP file; its path is {path!r:.200}"
         raise UnsupportedError(text) from None
 
 
