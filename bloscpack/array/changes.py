@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..container.appender import params_of
-from ..container.blocks import MIN_SAMPLED_NBYTES, at_quick_level, with_quick_level
+from ..container.blocks import MIN_SAMPLED_NBYTES, with_quick_level
 from ..container.changes import ChangingFile, pack_front
 from ..container.front import Verify
 from ..container.reader import Container
@@ -434,8 +434,6 @@ class ArrayChanges(WritableArray):
         view = memoryview(content)
         if self._grid is not None and content:
             view = view.cast("B", (*self._grid.lengths(index), self.dtype.itemsize))
-        elif self.shape != self._committed_shape and len(content) < self._chunk_size:
-            params = at_quick_level(params)  # the next append compresses the last chunk again
         return encode_chunk(view, params, self._header.checksum, trailer=False)
 
     # State.

@@ -89,19 +89,12 @@ def with_quick_level(params: CodecParams, sample: BytesLike) -> CodecParams:
 
     `sample` is a chunk, of which the beginning is compressed with both.
     """
-    quick = at_quick_level(params)
-    if quick is params:
-        return params
-    some = memoryview(sample).cast("B")[:_QUICK_NBYTES]
-    is_small = len(encode(some, quick)) <= _MAX_QUICK_GROWTH * len(encode(some, params))
-    return quick if is_small else params
-
-
-def at_quick_level(params: CodecParams) -> CodecParams:
-    """Return `params` of the default level with a lower one."""
     if params.codec != "zstd" or params.clevel <= _QUICK_LEVEL or params.items is not None:
         return params
-    return replace(params, clevel=_QUICK_LEVEL)
+    some = memoryview(sample).cast("B")[:_QUICK_NBYTES]
+    quick = replace(params, clevel=_QUICK_LEVEL)
+    is_small = len(encode(some, quick)) <= _MAX_QUICK_GROWTH * len(encode(some, params))
+    return quick if is_small else params
 
 
 def read_head(source: ByteSource, offset: int, nbytes: int) -> bytes:

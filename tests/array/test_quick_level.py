@@ -40,31 +40,3 @@ def test_the_level_of_appended_chunks(tmp_path, mode, make, nchunks, clevel):
             assert array.container.fetch(index).data == encode(content, params)
             other = encode(content, replace(params, clevel=5 - clevel))
             assert array.container.fetch(index).data != other
-
-
-def test_the_level_of_a_last_chunk_that_grows(tmp_path):
-    """It is compressed again by the next append, and as the others when it is full."""
-    path, rows = tmp_path / "grown.blp", noise(2 * NROWS)
-    bp.save(path, rows[:NROWS], chunks=NROWS)
-    with bp.open(path) as array:
-        normal = params_of(array.container)
-
-    def level():
-        with bp.open(path) as array:
-            assert np.array_equal(array[:].view("u4"), rows[: len(array)].view("u4"))
-            content = array.container.read_chunk(1)
-            levels = {encode(content, replace(normal, clevel=level)): level for level in (2, 3)}
-            return levels[bytes(array.container.fetch(1).data)]
-
-    with bp.open(path, "r+") as array:
-        array.append(rows[NROWS : NROWS + 5000])
-    assert level() == 2
-    with bp.open(path, "r+") as array:
-        array[NROWS] = array[NROWS]
-    assert level() == 3
-    with bp.open(path, "r+") as array:
-        array.append(rows[NROWS + 5000 : 2 * NROWS - 5000])
-    assert level() == 2
-    with bp.open(path, "r+") as array:
-        array.append(rows[2 * NROWS - 5000 :])
-    assert level() == 3
