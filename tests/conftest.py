@@ -9,6 +9,8 @@ every format are always there, in ``tests/vectors``.
 loops (`some`) and more examples of properties, and installs the programs that ours are compared
 with (``tests/oracle.py``). The last line of a run counts what was left out.
 
+``--minutes=N`` begins no test after N minutes, and says at the end how many it left out.
+
 ``--passed=FILE`` writes the names of the tests that have passed and would do the same with
 ``--all``. With ``--all``, the tests named in the file are left out: CI has run them already.
 """
@@ -20,6 +22,7 @@ import json
 import os
 import signal
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -245,9 +248,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="write the names of tests that pass; with --all, leave out those in the file",
     )
+    parser.addoption(
+        "--minutes", type=float, metavar="N", help="begin no test after N minutes: skip the rest"
+    )
 
 
 _NLEFT_OUT = pytest.StashKey[int]()
+_STARTED = time.monotonic()
+_NO_TIME = "no time was left"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the test if there is no time left for it."""
+    minutes = item.config.getoption("--minutes")
+    if minutes is not None and time.monotonic() - _STARTED > 60 * minutes:
+        pytest.skip(_NO_TIME)
 
 
 @pytest.hookimpl(tryfirst=True)  # other plugins look at the rest only
@@ -393,7 +408,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Report the number of skipped tests and how to run them."""
     config = terminalreporter.config
     reasons = Counter(
-        "files" if _NO_REFERENCE in why or _NO_PARAMETERS in why else "other"
+        "time" if _NO_TIME in why else "files" if _is_of_files(why) else "other"
         for why in (str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
     )
     reasons["other"] += config.stash.get(_NLEFT_OUT, 0)
@@ -403,8 +418,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         sentences.append(f"{reasons['other']:,} {_LEFT_OUT} were not run: {how}.")
     if reasons["files"]:
         sentences.append(f"{reasons['files']:,} tests need reference files: see BLOSCPACK_VECTORS.")
+    if reasons["time"]:
+        sentences.append(f"{reasons['time']:,} tests had not begun when the time was over.")
     if sentences:
         terminalreporter.write_line(" ".join(sentences))
+
+
+def _is_of_files(why: str) -> bool:
+    return _NO_REFERENCE in why or _NO_PARAMETERS in why
 
 
 _LEFT_OUT = "long tests and tests of torch, dask, zarr, S3 and other programs"
