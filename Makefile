@@ -30,7 +30,7 @@ define environment
 endef
 
 .PHONY: demo test test-all check bench bench-peers bench-arrays bench-frames bench-vrs \
-	bench-benzina bench-remote docs wheel sanitize baseline clean
+	bench-benzina bench-remote bench-datasets docs wheel sanitize baseline clean
 
 # Save a sensor array and a clip beside other formats; seek, slice, verify; pack FILE, if named.
 demo: $(DEMO)/.ready
@@ -104,6 +104,10 @@ bench-benzina: $(BENZINA)/.ready
 # zarr, zarrs, tensorstore, Icechunk and h5py at arrays behind URLs, and zarr through Dask.
 bench-remote: $(REMOTE)/.ready
 	$(call race,remote)
+
+# h5netcdf and zarr at appending to datasets of xarray, and h5py and zarr at reading them.
+bench-datasets: $(ALL)/.ready
+	$(call race,datasets)
 
 $(DEMO)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(DEMO)

@@ -67,6 +67,12 @@ RUNS = {
         {"time", "whole", "dask"},
         "| bloscpack, one row, S3 | 1 request more | 1 | yes |",
     ),
+    "datasets": (
+        ("xarray", "h5netcdf", "zarr", "s3fs", "moto"),
+        ("--who", "bloscpack, xarray", "--who", "bloscpack", "--who", "zarr"),
+        {"append", "read"},
+        "| scan of 1 % of the chunks | <= 0.05 of the bytes that zarr reads | ",
+    ),
 }
 
 
