@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from arrays.data import make_samples
-from race.races import Benchmark, Case, Races, Task, size_of
+from race.races import Benchmark, Case, Races, Task, file_system, size_of
 from remote.serving import S3, publish, serving
 
 from bloscpack.array.arraymetadata import statistics_type
@@ -49,6 +49,7 @@ class Datasets(Races):
 
     def about(self) -> dict[str, str]:
         about = super().about()
+        about["files"] = f"in {file_system(self.folder)}, read from the page cache"
         about["stored"] = ", ".join(
             f"{name} {nbytes / 1e6:,.1f} MB" for name, nbytes in self.found["sizes"].items()
         )
