@@ -341,11 +341,16 @@ def place_beside(name: str, key: str) -> str:
     return name[: name.rfind("/") + 1] + key
 
 
+def above(name: str) -> Iterator[str]:
+    """Yield the paths of all groups around a name."""
+    while name := name.rpartition("/")[0]:
+        yield name
+
+
 def scope(name: str, key: str) -> Iterator[str]:
     """Yield the places of a dimension or its coordinate: the group of an array, and those above."""
-    while name:
-        name = name.rpartition("/")[0]
-        yield f"{name}/{key}" if name else key
+    for group in (*above(name), ""):
+        yield f"{group}/{key}" if group else key
 
 
 def _default(shape: tuple[int, ...]) -> list[str]:

@@ -1,6 +1,6 @@
 """Writer of arrays with their labels, in groups: what HDF5, netCDF and Zarr files share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..plugin import (
@@ -21,7 +21,7 @@ from ..plugin import (
     labels_of,
     others_of,
 )
-from .arraytree import place_beside
+from .arraytree import above, place_beside
 from .library import TargetFile, errors_of
 
 # Attribute for attributes that a library does not give back, or by which it would decode items.
@@ -140,12 +140,6 @@ def name_others(attrs: dict[str, Any], labels: Labels | None) -> None:
     others = [key for key, coord in coords_of(labels).items() if coord.dims != (key,)]
     if others and "coordinates" not in attrs:
         attrs["coordinates"] = " ".join(others)
-
-
-def above(name: str) -> Iterator[str]:
-    """Yield the paths of all groups around a name."""
-    while name := name.rpartition("/")[0]:
-        yield name
 
 
 def split_groups(attrs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
