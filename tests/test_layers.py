@@ -77,7 +77,7 @@ IMPORTED_ON_USE = (
     *(f"bloscpack.{room}" for room in ("archive", "cli", "display", "filetypes", "integrations")),
     *(f"bloscpack.array.{module}" for module in ("axislabels", "cfencoding", "changes", "concat")),
     *(f"bloscpack.array.{module}" for module in ("chunkcodec", "daskparts", "labelled")),
-    *(f"bloscpack.array.{module}" for module in ("memberchanges", "rowappender", "statistics")),
+    *(f"bloscpack.array.{module}" for module in ("archivechanges", "rowappender", "statistics")),
     *("bloscpack.array.writable", "bloscpack.storage.remote"),
     *(f"bloscpack.container.{name}" for name in ("compact", "log", "logchunks", "members")),
     "bloscpack.container.salvagelog",

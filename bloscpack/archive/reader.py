@@ -9,8 +9,8 @@ from xxhash import xxh3_128_digest
 
 from ..array.array import Array, check_versions
 from ..array.attrs import read_only
+from ..array.fileplan import plan_file, without_labels
 from ..array.layout import SaveOptions
-from ..array.save import plan_file, without_labels
 from ..container.front import Verify
 from ..container.identity import place_of, reopened
 from ..container.members import Members, first_names, read_attrs, read_members
@@ -27,7 +27,7 @@ from ..storage.window import HEAD_NBYTES
 from ..types import Path
 
 if TYPE_CHECKING:
-    from ..array.memberchanges import ArchiveChanges
+    from ..array.archivechanges import ArchiveChanges
 
 # Size of a new array that is held in memory until it is copied to the file.
 _SPOOL_NBYTES = 64 << 20
@@ -395,7 +395,7 @@ def _open_changes(
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"mode 'r+' needs a path, not {type(path).__name__!r}")
     with importing:  # on use: most programs only read
-        from ..array.memberchanges import ArchiveChanges
+        from ..array.archivechanges import ArchiveChanges
 
     return ArchiveChanges.open(path, nthreads=nthreads, locking=locking, keep=keep)
 

@@ -8,8 +8,8 @@ from typing import IO, Any, Literal, Unpack
 from ..array.array import Array
 from ..array.arraylike import filled, is_dask_array, is_dataset, is_mapping
 from ..array.axislabels import NONE_NAME, Coord
+from ..array.fileplan import plan_file, settings_from, without_labels
 from ..array.layout import SAVE_DEFAULTS, Chunks, SaveOptions
-from ..array.save import plan_file, settings_from, without_labels
 from ..container.compact import write_compact
 from ..format.archiveindex import check_name
 from ..keywords import explain_keywords, foreign_keyword
@@ -408,7 +408,7 @@ def _save_several(
             writer.finish()
     if changeable:
         with importing:  # on use: few files change
-            from ..array.memberchanges import make_changeable
+            from ..array.archivechanges import make_changeable
 
         make_changeable(path)
 

@@ -838,7 +838,7 @@ def _open_rows(
     refuse_folder(path)
     if place.inner:
         with importing:
-            from .memberchanges import ArchiveChanges
+            from .archivechanges import ArchiveChanges
 
         archive = ArchiveChanges.open(path, nthreads=nthreads, locking=locking, keep=keep)
         with closed_on_error(archive):

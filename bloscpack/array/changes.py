@@ -18,7 +18,7 @@ import numpy as np
 
 from ..container.appender import params_of
 from ..container.blocks import MIN_SAMPLED_NBYTES, with_quick_level
-from ..container.changes import ChangingFile, pack_front
+from ..container.changinglog import ChangingFile, pack_front
 from ..container.front import Verify
 from ..container.reader import Container
 from ..container.writer import Chunking, Encoded, encode_chunk

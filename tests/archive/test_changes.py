@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack.container import changes
+from bloscpack.container import changinglog
 from bloscpack.container.log import read_commit
 from bloscpack.exceptions import (
     BloscpackError,
@@ -56,7 +56,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make groups of 3 nodes, so that few arrays make several."""
-    monkeypatch.setattr(changes, "GROUP_NODES", 3)
+    monkeypatch.setattr(changinglog, "GROUP_NODES", 3)
 
 
 class Model:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
-from ..container.changes import ChangingFile, ChangingLog
+from ..container.changinglog import ChangingFile, ChangingLog
 from ..container.members import no_member
 from ..container.reader import Container
 from ..format.archiveindex import check_name
