@@ -10,7 +10,6 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from math import prod
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -327,14 +326,9 @@ class BloscpackStore(Store):  # type: ignore[misc]
             fault = self._fault
             self._array.__exit__(fault and type(fault), fault, None)
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, err: BaseException | None, _: object) -> None:
         """Close the file; after an exception, nothing since the last flush is written."""
-        self._fault = self._fault or exc_value
+        self._fault = self._fault or err
         self.close()
 
     def _check_can_change(self) -> None:
