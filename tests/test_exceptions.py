@@ -175,7 +175,7 @@ def test_attributes() -> None:
 CHANGED_MESSAGES = {
     "benzina/load/batching.py": "a sample's index becomes its index and name",
     "container/front.py": "an error in the front ends in advice",
-    "container/log.py": "an error in the history ends in advice",
+    "container/logreader.py": "an error in the history ends in advice",
     "container/members.py": "an error in the front or the index ends in advice",
 }
 

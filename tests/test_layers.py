@@ -79,7 +79,7 @@ IMPORTED_ON_USE = (
     *(f"bloscpack.array.{module}" for module in ("chunkcodec", "daskparts", "labelled")),
     *(f"bloscpack.array.{module}" for module in ("archivechanges", "rowappender", "statistics")),
     *("bloscpack.array.writable", "bloscpack.storage.remote"),
-    *(f"bloscpack.container.{name}" for name in ("compact", "log", "logchunks", "members")),
+    *(f"bloscpack.container.{name}" for name in ("compact", "logchunks", "logreader", "members")),
     "bloscpack.container.salvagelog",
     *(f"bloscpack.format.{module}" for module in ("arraychunk", "chunkgrid", "log", "statistics")),
     *(f"bloscpack.frames.{folder}" for folder in ("store", "video")),

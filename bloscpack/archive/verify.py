@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..container.log import commits_of, find_arrays
+from ..container.logreader import commits_of, find_arrays
 from ..container.members import (
     LOG_ARCHIVE,
     NodeSource,

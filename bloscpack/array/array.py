@@ -26,7 +26,7 @@ from ..types import AnyArray, ArrayMode, OnLostChunk
 from .arraymetadata import Description, StoredArray, describe_content, new_array, stored_view
 from .attrs import attrs_in, plain, read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
-from .rows import check_text, iter_changing, iter_rows
+from .rowiteration import check_text, iter_changing, iter_rows
 from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
 

@@ -26,7 +26,7 @@ from .array import Array
 from .arraymetadata import Described
 from .dtype import Dtype
 from .gather import Gathering, as_target
-from .rows import check_text
+from .rowiteration import check_text
 from .selection import Picked, Selection, Sides, parse_selection
 
 Out = TypeVar("Out")

@@ -45,7 +45,7 @@ from ..storage.protocol import ErrorsAt, closed_on_error
 from ..storage.update import UpdateFile, forked_error
 from ..types import BytesLike
 from .front import Front, Verify
-from .log import arrays_of, check_trees, front_of, read_chunk, read_groups, read_node
+from .logreader import arrays_of, check_trees, front_of, read_chunk, read_groups, read_node
 from .logwriter import ChangingChunks, ChangingStatistics, ChangingTree, LogWriter, open_commit
 from .members import LOG_ARCHIVE, Members, label_of, read_attrs, read_members
 from .reader import Container

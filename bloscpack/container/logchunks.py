@@ -17,7 +17,7 @@ from ..storage.protocol import Extent
 from ..storage.runs import CHANGED, plan_array_runs
 from ..types import AnyArray, BytesLike
 from .chunk import Found, StoredChunk, StoredChunks, digest_error
-from .log import LogStatistics, LogTable, read_chunk, read_commit
+from .logreader import LogStatistics, LogTable, read_chunk, read_commit
 
 # Rows of a page (`format/log.py`); unlike "S8", "V8" keeps zeros at the end.
 _ROWS = np.dtype([("offset", "<u8"), ("nbytes", "<u4"), ("digest", "V8")])

@@ -35,7 +35,7 @@ from ..storage.protocol import ByteSource
 from ..storage.update import UpdateFile
 from ..types import BytesLike
 from .freespace import FreeSpace
-from .log import (
+from .logreader import (
     LogStatistics,
     RowTree,
     commits_of,

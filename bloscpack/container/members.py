@@ -79,7 +79,7 @@ def is_archive_log(source: ByteSource, head: Any) -> bool:
         header = Header.unpack(head, known_features=LOG_ARCHIVE)
     except BloscpackError:
         with importing:  # on use: few files change
-            from .log import find_arrays
+            from .logreader import find_arrays
             from .salvagelog import with_copies
 
         return find_arrays(with_copies(source)[0]).front is not None
@@ -287,7 +287,7 @@ def read_members(source: ByteSource, version: int = -1) -> Members:
 
 def _read_log_members(source: ByteSource, head: Any, version: int) -> Members:
     with importing:  # on use: few files change
-        from .log import hold_commit
+        from .logreader import hold_commit
 
     unpack_header_of(head, LOG_ARCHIVE, "an archive")
     commit, is_held = hold_commit(source, version=version)
@@ -296,7 +296,7 @@ def _read_log_members(source: ByteSource, head: Any, version: int) -> Members:
 
 def _members_of(source: ByteSource, commit: "Commit", *, is_held: bool) -> Members:
     with importing:
-        from .log import arrays_of, read_groups
+        from .logreader import arrays_of, read_groups
 
     front, nodes = arrays_of(node for group in read_groups(source, commit) for node in group)
     files = bundles_of(source)  # none in a log

@@ -35,6 +35,7 @@ from ..storage.runs import CHUNKS, most_per_run
 from ..types import AnyArray, BlockRun, BytesLike, StridedItems
 from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import StoredChunk, StoredChunks
+from .chunkcache import ChunkCache
 from .chunktable import ChunkTable
 from .front import Front, Verify, decoded, no_version, open_front
 
@@ -44,59 +45,8 @@ _USUAL_EXPANSION = 16
 # Stored bytes of several chunks that are fetched at once, on average: about the size of a
 # second-level cache. Chunks vary in size, so a run may be four times as large.
 _RUN_NBYTES = CHUNKS.max_nbytes // 4
-# Largest number of cached chunk heads, some hundred bytes each.
-_MAX_HEADS = 4096
 # Chunks whose offsets are listed at once, to read them one after the other.
 _LISTED_CHUNKS = 1024
-# Typical size of a block, the least that a read decodes.
-_BLOCK_NBYTES = 1 << 15
-
-
-class _ChunkMemory:
-    """Cache of facts about the chunks of a container, so that small reads stay cheap.
-
-    It holds where the blocks of a chunk start, and the content of one chunk that is read
-    repeatedly. Every entry can be recomputed, so no lock is needed: threads that race lose a little
-    work and nothing else.
-    """
-
-    __slots__ = ("_content", "_heads", "_run")
-
-    def __init__(self) -> None:
-        self._heads: dict[int, tuple[int, bytes]] = {}
-        self._content: tuple[int, bytes] = (-1, b"")
-        self._run: tuple[int, int] = (-1, 0)
-
-    def head(self, index: int) -> tuple[int, bytes] | None:
-        """Return the offset of chunk `index` and its header with the block starts, if known."""
-        return self._heads.get(index)
-
-    def set_head(self, index: int, offset: int, head: bytes) -> tuple[int, bytes]:
-        """Store the offset and head of chunk `index`, and return both."""
-        if len(self._heads) >= _MAX_HEADS:
-            self._heads = {}
-        self._heads[index] = found = (offset, head)
-        return found
-
-    def content(self, index: int) -> bytes | None:
-        """Return the content of chunk `index` if it is cached, else None."""
-        cached, content = self._content
-        return content if cached == index else None
-
-    def keep(self, index: int, content: bytes) -> None:
-        """Cache the content of chunk `index`, replacing that of another chunk."""
-        self._content = index, content
-
-    def is_repeated(self, index: int, nbytes: int, chunk_nbytes: int) -> bool:
-        """Count a read that decodes `nbytes` of chunk `index`; return whether more are likely.
-
-        They are after consecutive reads that together decoded the chunk twice. Each read counts as
-        at least one block, the least that is decoded.
-        """
-        last, total = self._run
-        total = max(nbytes, _BLOCK_NBYTES) + (total if last == index else 0)
-        self._run = index, total
-        return total > 2 * chunk_nbytes
 
 
 class Container:
@@ -139,7 +89,7 @@ class Container:
         self.last_chunk = front.last_chunk
         self.nbytes = front.nbytes
         self.grid = front.grid
-        self._memory = _ChunkMemory()
+        self._cache = ChunkCache()
 
     @classmethod
     def open(cls, source: ByteSource, *, verify: Verify = True, version: int = -1) -> Self:
@@ -262,16 +212,16 @@ class Container:
         nbytes, stop = self.front.chunk_nbytes(index), start + len(out)
         if not 0 <= start <= stop <= nbytes:
             raise ValueError(f"chunk {index} has no bytes {start} to {stop}: it has {nbytes}")
-        memory = self._memory
+        cache = self._cache
         if self.verify != "always":
-            content = memory.content(index)
-            if content is None and memory.is_repeated(index, len(out), nbytes):
+            content = cache.content(index)
+            if content is None and cache.is_repeated(index, len(out), nbytes):
                 content = self.read_chunk(index)
-                memory.keep(index, content)
+                cache.keep(index, content)
             if content is not None:
                 memoryview(out)[:] = memoryview(content)[start:stop]
                 return
-            head = memory.head(index) or self._find_head(index)
+            head = cache.head(index) or self._find_head(index)
             if head is not None and read_blocks_into(self.source, head, start, out):
                 return
         offset, data, header = self.stored.fetch(index)
@@ -281,7 +231,7 @@ class Container:
             err.at(f"chunk {index} at offset {offset}", self.name)
             raise
         if self.stored.needs_no_check(index):
-            memory.set_head(index, offset, bytes(data[: header.head_size(data)]))
+            cache.set_head(index, offset, bytes(data[: header.head_size(data)]))
 
     def read_items(self, index: int, items: StridedItems) -> BytesLike | None:
         """Return the content of chunk `index`, only the blocks that hold `items` decoded.
@@ -289,12 +239,12 @@ class Container:
         None if no blocks can be left out: then read the bytes from the first item to the last.
         Raises as `read_chunk_into` does; the notes on `read_bytes_into` hold.
         """
-        memory = self._memory
+        cache = self._cache
         if self.verify != "always":
-            content = memory.content(index)
+            content = cache.content(index)
             if content is not None:
                 return content
-            head = memory.head(index) or self._find_head(index)
+            head = cache.head(index) or self._find_head(index)
             runs = None
             if head is not None:
                 with suppress(BloscpackError):  # reading the bytes raises the proper error
@@ -325,16 +275,16 @@ class Container:
             err.at(f"chunk {index} at offset {offset}", self.name)
             raise
         if self.stored.needs_no_check(index):
-            self._memory.set_head(index, offset, front)
+            self._cache.set_head(index, offset, front)
         return content
 
     def _read_runs(self, index: int, head: tuple[int, bytes], runs: list[BlockRun]) -> bytes | None:
         """Return the content of a checked chunk with these blocks decoded; None as `read_items`."""
-        memory, nbytes = self._memory, self.chunk_nbytes(index)
+        cache, nbytes = self._cache, self.chunk_nbytes(index)
         nblocks = sum(run.stop - run.first for run in runs)
-        if memory.is_repeated(index, nblocks * ChunkHeader.unpack(head[1]).blocksize, nbytes):
+        if cache.is_repeated(index, nblocks * ChunkHeader.unpack(head[1]).blocksize, nbytes):
             content = self.read_chunk(index)
-            memory.keep(index, content)
+            cache.keep(index, content)
             return content
         content, view = new_bytes(nbytes)
         with view:
@@ -352,7 +302,7 @@ class Container:
             head = read_head(self.source, offset, self.chunk_nbytes(index))
         except BloscpackError:
             return None  # reading the whole chunk raises the proper error
-        return self._memory.set_head(index, offset, head)
+        return self._cache.set_head(index, offset, head)
 
     def iter_chunks(self) -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order, then check that no chunk follows."""
@@ -480,8 +430,8 @@ class Container:
 @cache
 def _log() -> "tuple[Callable[..., Front], type[StoredChunks]]":
     with importing:  # on use: few files change
-        from .log import read_log
         from .logchunks import LogChunks
+        from .logreader import read_log
 
     return read_log, LogChunks
 

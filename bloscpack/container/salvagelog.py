@@ -13,7 +13,7 @@ from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
 from .foundfront import FoundFront
 from .front import Front
-from .log import commits_of, extents_of, front_of, known_commits, read_node
+from .logreader import commits_of, extents_of, front_of, known_commits, read_node
 from .reader import Container
 from .salvage import FoundChunk, Salvage
 

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_digest
 
 from ..array.arraymetadata import Description, statistics_type, unpack_array_metadata
 from ..container.foundfront import FoundFront, find_front, find_recorded_front
-from ..container.log import commits_of
+from ..container.logreader import commits_of
 from ..container.salvage import FoundChunk, Salvage
 from ..container.salvagelog import find_log
 from ..container.writer import Chunking, build_header, spare_entries, write_unused

@@ -375,7 +375,7 @@ class _Verification:
 def check_log(source: ByteSource, commit: "Commit") -> tuple[list[Damage], list[str]]:
     """Return the damage to commits, earlier versions and shared space of a log; and notices."""
     with importing:  # on use: few files change
-        from ..container.log import commits_of, lost_slots
+        from ..container.logreader import commits_of, lost_slots
         from ..format.log import COMMIT_SIZE, COPIES, SLOTS
 
     found: list[Damage] = []
@@ -411,7 +411,7 @@ def check_log(source: ByteSource, commit: "Commit") -> tuple[list[Damage], list[
 def _check_versions(source: ByteSource, commit: "Commit", damage: list[Damage]) -> "list[Row]":
     """Verify the earlier versions of a log; return the extents that are in use, each once."""
     with importing:  # on use, as above
-        from ..container.log import extents_of, history_of
+        from ..container.logreader import extents_of, history_of
 
     extents = [commit.history, commit.added]
     seen: set[Row] = set()
@@ -428,7 +428,7 @@ def _check_versions(source: ByteSource, commit: "Commit", damage: list[Damage]) 
 def _check_version(source: ByteSource, commit: "Commit", seen: "set[Row]") -> Iterator[Damage]:
     """Yield the damage to an earlier version of a log, but for chunks `seen` in later ones."""
     with importing:  # on use, as above
-        from ..container.log import front_of, read_groups
+        from ..container.logreader import front_of, read_groups
 
     for node in (node for group in read_groups(source, commit) for node in group):
         if not node.chunks.nleaves:

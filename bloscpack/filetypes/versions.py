@@ -9,7 +9,7 @@ import numpy as np
 
 from ..array.array import Array
 from ..array.arraymetadata import describe_content
-from ..container.log import (
+from ..container.logreader import (
     front_of,
     last_used_nbytes,
     read_commit,

@@ -17,7 +17,7 @@ from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.container import changinglog
-from bloscpack.container.log import read_commit
+from bloscpack.container.logreader import read_commit
 from bloscpack.exceptions import (
     BloscpackError,
     FileChangedError,

@@ -8,7 +8,7 @@ import pytest
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack.container.log import read_commit
+from bloscpack.container.logreader import read_commit
 from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
 from bloscpack.format import log as layout
 from bloscpack.format.log import NO_ROW, NO_TREE, Node, Row, Tree

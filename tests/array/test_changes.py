@@ -18,10 +18,10 @@ from hypothesis.extra import numpy as hnp
 
 import bloscpack as bp
 from bloscpack.array import array, changes
-from bloscpack.container import log as reading
+from bloscpack.container import logreader as reading
 from bloscpack.container import logwriter
 from bloscpack.container.compact import compact_array
-from bloscpack.container.log import extents_of, read_commit
+from bloscpack.container.logreader import extents_of, read_commit
 from bloscpack.exceptions import (
     BloscpackWarning,
     ChecksumMismatch,

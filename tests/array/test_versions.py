@@ -11,7 +11,7 @@ import pytest
 import xxhash
 
 import bloscpack as bp
-from bloscpack.container import log as reading
+from bloscpack.container import logreader as reading
 from bloscpack.container import logwriter
 from bloscpack.exceptions import FileChangedError, FormatError, NotFoundError
 from bloscpack.format import log as layout

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_digest, xxh3_128_digest
 
-from bloscpack.container import log as reading
+from bloscpack.container import logreader as reading
 from bloscpack.container import logwriter
-from bloscpack.container.log import LogStatistics, RowTree, extents_of, read_commit
+from bloscpack.container.logreader import LogStatistics, RowTree, extents_of, read_commit
 from bloscpack.container.logwriter import ChangingChunks, ChangingStatistics, LogWriter
 from bloscpack.exceptions import FormatError
 from bloscpack.format import log as layout

@@ -79,7 +79,10 @@ def kept_fields(
     """
     kept: list[int] | None = None
     if is_log:
-        from ...container.log import last_used_nbytes, read_versions  # on use: few files change
+        from ...container.logreader import (  # on use: few files change
+            last_used_nbytes,
+            read_versions,
+        )
 
         try:
             *kept, _ = last_used_nbytes(source, read_versions(source))
