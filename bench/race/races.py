@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -177,6 +178,7 @@ class Races:
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
             "machine": f"{_processor()}, {available_cpus()} processors, {platform.system()}",
             "threads": str(NTHREADS),
+            "memory": f"{_copied_nbytes() / 1e9:.1f} GB/s when one thread copies",
             "versions": f"bloscpack {bloscpack.__version__}, C-Blosc {BLOSC_VERSION}, "
             f"python-blosc {version('blosc')}, numpy {np.__version__}, "
             f"Python {platform.python_version()}",
@@ -382,6 +384,18 @@ def file_system(folder: Path) -> str:
             if folder.resolve().is_relative_to(point) and len(point) >= len(str(best)):
                 best, kind = Path(point), name
     return f"{folder.parent} ({kind})"
+
+
+def _copied_nbytes() -> float:
+    """Return how many bytes one thread copies in a second, at best."""
+    source = np.ones(1 << 25)
+    target = source.copy()
+    seconds = []
+    for _ in range(5):
+        start = perf_counter()
+        np.copyto(target, source)
+        seconds.append(perf_counter() - start)
+    return source.nbytes / min(seconds)
 
 
 def _processor() -> str:
