@@ -14,20 +14,18 @@ class ChunkCache:
     work and nothing else.
     """
 
-    __slots__ = ("_content", "_heads", "_run")
-
-    def __init__(self) -> None:
-        self._heads: dict[int, tuple[int, bytes]] = {}
-        self._content: tuple[int, bytes] = (-1, b"")
-        self._run: tuple[int, int] = (-1, 0)
+    # Defaults of the class, as every open file has a cache, and many are read once as a whole.
+    _heads: dict[int, tuple[int, bytes]] | None = None
+    _content: tuple[int, bytes] = (-1, b"")
+    _run: tuple[int, int] = (-1, 0)
 
     def head(self, index: int) -> tuple[int, bytes] | None:
         """Return the offset of chunk `index` and its header with the block starts, if known."""
-        return self._heads.get(index)
+        return None if self._heads is None else self._heads.get(index)
 
     def set_head(self, index: int, offset: int, head: bytes) -> tuple[int, bytes]:
         """Store the offset and head of chunk `index`, and return both."""
-        if len(self._heads) >= _MAX_HEADS:
+        if self._heads is None or len(self._heads) >= _MAX_HEADS:
             self._heads = {}
         self._heads[index] = found = (offset, head)
         return found

@@ -24,8 +24,8 @@ _WINDOW_STEP = _WINDOW_ENTRIES - 2
 class ChunkTable:
     """Offsets of the chunks of one file.
 
-    `offset` is that of the offset table; of the first chunk if the file has no table. The trailer
-    is given if it describes the current state of the file.
+    `offset` is that of the offset table, and `data_offset` that of the first chunk; they are equal
+    if the file has no table. The trailer is given if it describes the current state of the file.
     """
 
     # Defaults of the class, as a table is made for each file, and not all read more than one chunk.
@@ -37,7 +37,12 @@ class ChunkTable:
     _digests: tuple[int, BytesLike] = (-1, b"")
 
     def __init__(
-        self, source: ByteSource, header: Header, offset: int, trailer: Trailer | None = None
+        self,
+        source: ByteSource,
+        header: Header,
+        offset: int,
+        data_offset: int,
+        trailer: Trailer | None = None,
     ) -> None:
         self._source = source
         self._trailer = trailer
@@ -45,10 +50,10 @@ class ChunkTable:
         self._digest_size = header.checksum.nbytes
         self._last_chunk = header.last_chunk
         self._offset = offset
-        self._data_offset = offset + header.table_size
+        self._data_offset = data_offset
         # Offsets of chunks 0, 1, ... as far as the headers have been followed. There need not be a
         # lock, which a forked child might inherit locked: all threads find the same offsets.
-        self._chain = [self._data_offset]
+        self._chain = [data_offset]
 
     def entry(self, index: int) -> tuple[int, int | None]:
         """Return the offsets, from the table, of a chunk and of the next one (None for the last).

@@ -30,7 +30,6 @@ from ..format.header import (
     ARRAY_FEATURES,
     FEATURE_GRID,
     FEATURE_LOG,
-    LOG_HEADER,
     MAGIC,
     MAX_HEADER_SIZE,
     OFFSET_SIZE,
@@ -301,8 +300,6 @@ def read_front(  # noqa: C901 - a helper would be one more call for each file th
     if read_log is not None and source.node is not None:
         return read_log(source, b"")
     head = memoryview(source.read_at(0, nbytes))
-    if read_log is not None and head[:MAX_HEADER_SIZE] == LOG_HEADER:  # saves unpacking it
-        return read_log(source, head)
     header = Header.unpack(head, known_features=ARRAY_FEATURES if read_log is None else _FEATURES)
     if read_log is not None and header.features & FEATURE_LOG:
         return read_log(source, head)
@@ -336,7 +333,7 @@ def read_front(  # noqa: C901 - a helper would be one more call for each file th
     # The chunks begin where the table ends, so it must end within the file.
     if data_offset > size:
         check_room(source, "offset table", position, header.table_size)
-    table = ChunkTable(source, header, position, trailer)
+    table = ChunkTable(source, header, position, data_offset, trailer)
     if nchunks <= 0 or chunk_size < 0 or last_chunk < 0:
         end = trailer.offset if trailer is not None else size
         nchunks, chunk_size, last_chunk = _counted(

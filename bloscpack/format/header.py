@@ -281,9 +281,6 @@ def log_header(feature: int = 0) -> bytes:
     return Header(4, False, False, CHECKSUMS[0], 0, 0, 0, 0, 0, FEATURE_LOG | feature).pack()
 
 
-LOG_HEADER = log_header()
-
-
 def unpack_header_of(view: BytesLike, feature: int, kind: str) -> Header:
     """Unpack the header of a file with this feature or these, which are those of a `kind` of files.
 

@@ -234,7 +234,7 @@ class OvertakenSource(MemorySource):
 def test_threads_that_follow_the_chunks_together_find_the_same() -> None:
     source = OvertakenSource(make(offsets=False))
     with Container.open(source) as container:
-        table = ChunkTable(source, container.header, container.data_offset)
+        table = ChunkTable(source, container.header, container.data_offset, container.data_offset)
         source.table = table
         starts = take_apart(make(offsets=False)).starts
         assert [table.chained(index) for index in range(5)] == starts

@@ -305,7 +305,11 @@ class TestLies:
         with open_bytes(data) as container:
             assert container.front.trailer is not None
             table = ChunkTable(
-                container.source, container.header, len(head), container.front.trailer
+                container.source,
+                container.header,
+                len(head),
+                container.data_offset,
+                container.front.trailer,
             )
             with pytest.raises(FormatError, match="offset table"):
                 table.entry(3)
