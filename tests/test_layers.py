@@ -54,10 +54,9 @@ LIBRARIES = {
     "integrations.xarraydataset": {"asyncio", "xarray"},
     **{name: {"zarr"} for name in ("integrations.zarr", "exchange.zarrarray")},
     "parallel.imports": {"PIL", "av", "simplejpeg"},
-    "parallel.processes": {"concurrent", "multiprocessing"},
+    **{name: {"multiprocessing"} for name in ("parallel.processes", "parallel.sharedring")},
     "parallel.progressbar": {"tqdm"},
-    "parallel.sharedring": {"multiprocessing"},
-    "parallel.threads": {"_thread", "asyncio", "concurrent"},
+    "parallel.threads": {"asyncio", "concurrent"},
     "storage.remote": {"aiohttp", "asyncio", "concurrent", "fsspec"},  # clients are coroutines
     "view.server": {"anyio", "starlette", "uvicorn"},
     "vrs.block.imagecodec": {"pillow_jxl"},
@@ -72,7 +71,7 @@ IMPURE_LIBRARIES = {"logging", "os", "pathlib", "socket", "subprocess", "tempfil
 # What functions may import, beside optional libraries and guests: it loads slowly, and most
 # programs never need it.
 IMPORTED_ON_USE = (
-    *("asyncio", "ctypes", "hashlib", "html", "multiprocessing", "random", "shutil"),
+    *("asyncio", "ctypes", "hashlib", "multiprocessing", "random", "shutil"),
     *("tempfile", "termios", "traceback", "tty"),
     *(f"bloscpack.{room}" for room in ("archive", "cli", "display", "filetypes", "integrations")),
     *(f"bloscpack.array.{module}" for module in ("axislabels", "cfencoding", "changes", "concat")),
@@ -83,13 +82,12 @@ IMPORTED_ON_USE = (
     "bloscpack.container.salvagelog",
     *(f"bloscpack.format.{module}" for module in ("arraychunk", "chunkgrid", "log", "statistics")),
     *(f"bloscpack.frames.{folder}" for folder in ("store", "video")),
-    *("bloscpack.media.videowriter", "bloscpack.parallel.progressbar", "bloscpack.plugin"),
+    *("bloscpack.media.videowriter", "bloscpack.parallel.progressbar"),
 )
 # Parts of names of modules that do so without `importing`, and why no thread can fork while they
 # run, or why a child does not need the module.
 UNGUARDED = {
     "cli.": "a command starts its threads later",
-    "exchange.": "a conversion opens its source before it starts threads",
     "filetypes.open": "loaded already: the file is a frame store",
     "integrations.cluster": "the program calls it once, and workers are other processes",
     "parallel.": "loaded already: by a pool of multiprocessing, or a running event loop",
