@@ -281,21 +281,6 @@ class Array(StoredArray):
             yield row
             _ = self.container
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return the whole array as a new ndarray.
-
-        Raises
-        ------
-        ValueError
-            `copy` is False.
-        """
-        if copy is False:
-            raise ValueError(
-                "cannot return an array stored in a file without copying it (copy=False)"
-            )
-        whole = self.read_whole()
-        return whole if dtype is None else whole.astype(dtype, copy=False)
-
     @overload
     def read(
         self,

@@ -7,6 +7,7 @@ of bloscpack 0.16 (``dtype``, ``shape``, ``order``, ``container``), plus ``attrs
 of this order, and ``chunks`` is the shape of a chunk.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Never, TypeAlias
@@ -37,6 +38,7 @@ class Described:
 
     __slots__ = ()
     _described: Description
+    read_whole: Callable[[], AnyArray]
 
     @property
     def dtype(self) -> Dtype:
@@ -70,6 +72,19 @@ class Described:
     def nbytes(self) -> int:
         """Decoded size in bytes."""
         return self.size * self.dtype.itemsize
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return the whole array as a new ndarray.
+
+        Raises
+        ------
+        ValueError
+            `copy` is False.
+        """
+        if copy is False:
+            raise ValueError("cannot return an array in a file without copying it (copy=False)")
+        whole = self.read_whole()
+        return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def viewer(self) -> Any:
         """Return a widget for notebooks that shows slices of the array.

@@ -191,21 +191,6 @@ class ManyArrays(Described):
         for number in range(len(self.names)):
             yield from self.array(number)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return the whole array as a new ndarray.
-
-        Raises
-        ------
-        ValueError
-            `copy` is False.
-        """
-        if copy is False:
-            raise ValueError(
-                "cannot return an array stored in files without copying it (copy=False)"
-            )
-        whole = self.read()
-        return whole if dtype is None else whole.astype(dtype, copy=False)
-
     @overload
     def read(self, selection: Any = (), *, out: None = None) -> AnyArray: ...
     @overload
@@ -283,6 +268,10 @@ class ManyArrays(Described):
                 target[place] = part
 
         run_indexed(read, range(len(shares)), outer)
+
+    def read_whole(self) -> AnyArray:
+        """Return the whole array as a new, writable ndarray."""
+        return self.read()
 
     def close(self) -> None:
         """Close the files; idempotent. Shape, dtype and attrs stay."""

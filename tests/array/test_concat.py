@@ -123,6 +123,7 @@ def test_out_of_bounds(many: ManyArrays, index: Any) -> None:
 
 def test_everything(many: ManyArrays) -> None:
     assert np.array_equal(np.asarray(many), WHOLE)
+    assert np.array_equal(many.read_whole(), WHOLE)
     assert np.asarray(many, "f8").dtype == np.float64
     assert np.array_equal(np.stack(list(many)), WHOLE)
     with pytest.raises(ValueError, match="copy"):
