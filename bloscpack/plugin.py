@@ -246,6 +246,7 @@ if TYPE_CHECKING:
     from .storage.folder.filelist import ListedFolder
     from .storage.folder.outputfolder import Folder
     from .storage.memory import MemorySource
+    from .storage.newfile import check_regular, create_like, make_like, temporary_path
     from .storage.pool import FilePool
     from .storage.protocol import (
         ByteSink,
@@ -260,7 +261,7 @@ if TYPE_CHECKING:
     from .storage.remote.source import may_wait
     from .storage.runs import FIELDS, LOCAL, RECORDS, REMOTE, Policy, plan_array_runs, plan_runs
     from .storage.sink import FileSink, check_absent, committed, is_in_place, open_path, open_sink
-    from .storage.update import check_regular, create_like, forked_error, make_like, temporary_path
+    from .storage.update import forked_error
     from .storage.url import is_url, refuse_url, shown, shown_name
     from .storage.window import WindowSource
     from .types import (
@@ -323,7 +324,8 @@ else:
         "storage.remote.source": "may_wait",
         "storage.runs": "FIELDS LOCAL Policy RECORDS REMOTE plan_array_runs plan_runs",
         "storage.sink": "FileSink check_absent committed is_in_place open_path open_sink",
-        "storage.update": "check_regular create_like forked_error make_like temporary_path",
+        "storage.newfile": "check_regular create_like make_like temporary_path",
+        "storage.update": "forked_error",
         "storage.url": "is_url refuse_url shown shown_name",
         "storage.window": "WindowSource",
         "display.card": ("MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail"),

@@ -12,8 +12,8 @@ from ..notice import notice
 from ..parallel.imports import importing
 from ..parallel.progressbar import ProgressBar
 from ..storage import disk
+from ..storage.newfile import pass_on, temporary_path
 from ..storage.sink import check_absent, open_path
-from ..storage.update import pass_on, temporary_path
 from ..storage.url import is_url
 from ..types import Access, Codec, FramePreset, PictureCodec, Progress, Shuffle
 

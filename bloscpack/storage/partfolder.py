@@ -16,9 +16,8 @@ from xxhash import xxh3_64_hexdigest
 from . import disk
 from .file import FileSource
 from .journal import check_unlocked
-from .newfile import NewFile
+from .newfile import NewFile, check_regular
 from .sink import FileSink, check_absent
-from .update import check_regular
 
 # Suffixes of a folder with parts, and of one that is being removed.
 SUFFIX = ".parts"

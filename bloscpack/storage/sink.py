@@ -12,9 +12,8 @@ from ..parallel.imports import importing
 from ..types import BytesLike
 from . import disk
 from .journal import check_unlocked, replacing
-from .newfile import NewFile
+from .newfile import NewFile, make_like, temporary_path
 from .protocol import ByteSink
-from .update import make_like, temporary_path
 from .url import is_url, refuse_options
 
 if TYPE_CHECKING:

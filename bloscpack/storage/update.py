@@ -1,6 +1,5 @@
 """File open for update: locked, written by position, owned by one process."""
 
-import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -24,72 +23,8 @@ from .journal import (
     resolve_journal,
     write_journal,
 )
+from .newfile import create_like, temporary_path
 from .protocol import ByteSource
-
-
-def temporary_path(target: str) -> str:
-    """Return an unused name in the folder of `target`.
-
-    It does not contain the name of `target`, which may have the maximum length already.
-    """
-    folder = os.path.dirname(target)
-    return os.path.join(folder, f".bloscpack-{os.urandom(8).hex()}.tmp")
-
-
-def create_like(path: str, target: str, name: str | None) -> int:
-    """Create a file at `path` that may replace `target`; see `make_like`."""
-    try:
-        fd = disk.create(path)
-    except OSError as err:
-        err.filename = name  # not the temporary name, which means nothing to the caller
-        raise
-    try:
-        make_like(fd, target, name)
-    except BaseException:
-        os.close(fd)
-        disk.unlink(path)
-        raise
-    return fd
-
-
-def make_like(fd: int, target: str, name: str | None) -> None:
-    """Give an open file the permissions of `target`, if that exists, and its owner if allowed.
-
-    Raises
-    ------
-    OSError
-        `target` is not a regular file, and so cannot be replaced; `name` is for the message.
-    """
-    status = check_regular(target, name)
-    if status is not None:
-        pass_on(status, fd)
-
-
-def pass_on(status: os.stat_result, fd: int) -> None:
-    """Give an open file or folder the permissions in `status`, and the owner if allowed."""
-    mine = os.fstat(fd)
-    if (mine.st_uid, mine.st_gid) != (status.st_uid, status.st_gid):
-        disk.set_owner(fd, status)
-        mine = os.fstat(fd)
-    # Last, as another owner resets some of its bits.
-    if mine.st_mode != status.st_mode:
-        disk.set_mode(fd, stat.S_IMODE(status.st_mode))
-
-
-def check_regular(target: str, name: str | None) -> os.stat_result | None:
-    """Return the status of the file at `target`, or None; raises as `make_like` does."""
-    try:
-        status = os.stat(target)
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(
-            f"{name!r} is not a regular file: this type of file cannot be streamed to a device or "
-            "a pipe; write it under a new name"
-        )
-    return status
 
 
 class UpdateFile(ByteSource):
