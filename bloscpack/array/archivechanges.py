@@ -10,7 +10,7 @@ from ..container.members import no_member
 from ..container.reader import Container
 from ..format.archiveindex import check_name
 from ..format.metadata import encode_values
-from ..notice import warn_unclosed
+from ..notice import notice, warn_unclosed
 from ..parallel.threads import ALL_THREADS, resolve_nthreads
 from ..storage.protocol import closed_on_error
 from .changes import ArrayChanges
@@ -43,6 +43,12 @@ class MemberChanges(ArrayChanges):
     def flush(self) -> None:
         """Commit all changes of the archive."""
         self.archive.flush()
+
+    @contextmanager
+    def _changes(self) -> Iterator[None]:
+        """Note that the array changes; after a failure, no array of the archive can be changed."""
+        with breaking(self.archive), super()._changes():
+            yield
 
     def close(self) -> None:
         """Do nothing, as the archive is committed and closed as a whole."""
@@ -202,6 +208,8 @@ class ArchiveChanges:
             try:
                 if self.log.is_mine and not broken:
                     self.flush()
+                elif self.log.is_mine:
+                    notice("%s: a change failed; those since the last flush are lost", self.path)
             finally:
                 self.abandon()
 

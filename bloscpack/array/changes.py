@@ -32,7 +32,7 @@ from ..types import AnyArray
 from .arraylike import as_array
 from .arraymetadata import describe_content, statistics_type
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
-from .dtype import cast_exactly
+from .dtype import cast_exactly, is_unchanged
 from .gather import Names, field_names, landing_run, strided
 from .selection import Sides, parse_selection
 from .writable import WritableArray, breaking
@@ -538,10 +538,9 @@ def _cast(given: AnyArray, dtype: "np.dtype[Any]", *, is_array: bool) -> AnyArra
         raise TypeError(
             f"values are {given.dtype}, which cannot be cast to {dtype}; convert them with astype"
         )
-    is_time = given.dtype.kind in "mM"  # of which NumPy 2.5 refuses late dates
-    with np.errstate(all="ignore"), suppress(OverflowError):
+    with np.errstate(all="ignore"), suppress(OverflowError):  # of NumPy 2.5, at late dates
         cast = given.astype(dtype)
         may_round = given.dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind")
-        if may_round or np.array_equal(cast.astype(given.dtype), given, equal_nan=is_time):
+        if may_round or is_unchanged(cast, given):
             return cast
     raise ValueError(f"values of {given.dtype} do not fit {dtype}")

@@ -119,13 +119,20 @@ def cast_exactly(items: AnyArray, dtype: Dtype) -> AnyArray | None:
         except OverflowError:
             return None
         if items.dtype.kind in "mM":
-            return cast if np.array_equal(cast.astype(items.dtype), items, equal_nan=True) else None
+            return cast if is_unchanged(cast, items) else None
         if items.dtype.kind in "iu" and items.dtype.itemsize == _U64_NBYTES and dtype.kind in "fc":
             real = cast.real
             most = float(np.iinfo(items.dtype).max)  # rounded up, to a value that wraps
             if not ((real < most).all() and np.array_equal(real.astype(items.dtype), items)):
                 return None
     return cast
+
+
+def is_unchanged(cast: AnyArray, items: AnyArray) -> bool:
+    """Return whether a cast of items has their values; NaT equals NaT."""
+    if {items.dtype.kind, cast.dtype.kind} == {"i", "u"} and ((cast < 0) != (items < 0)).any():
+        return False  # an integer of 64 bits that wraps is cast back to itself
+    return np.array_equal(cast.astype(items.dtype), items, equal_nan=items.dtype.kind in "mM")
 
 
 def _names(dtype: Dtype) -> Any:

@@ -25,7 +25,7 @@ from ..parallel.imports import importing
 from ..types import AnyArray
 from .arraylike import as_array, filled, is_data_array
 from .arraymetadata import Description, stored_view
-from .dtype import cast_exactly
+from .dtype import cast_exactly, is_unchanged
 from .layout import item_encoder
 
 
@@ -300,7 +300,7 @@ class WritableArray(ABC):
             is_rounded = given.dtype.kind in "fc" and np.can_cast(
                 given.dtype, self.dtype, "same_kind"
             )
-            if is_rounded or np.array_equal(cast.astype(given.dtype), given):
+            if is_rounded or is_unchanged(cast, given):
                 return cast
         raise TypeError(
             f"rows are {given.dtype}, which cannot be cast to {self.dtype} without loss; "

@@ -91,11 +91,11 @@ class DecodedClip(IndexedClip):
 def _read_axes(clip: Clip, selection: tuple[Any, ...]) -> AnyArray:
     """Return the part of a clip that a tuple selects."""
     frames, inside = _split(clip, selection)
-    if not isinstance(frames, slice | list | range | np.ndarray):
+    indices, is_single = frame_indices(frames, len(clip))
+    if is_single:
         # With an axis of length 1 in front, numpy names the axes of the clip in its errors.
         return _cut(clip.read(frames)[np.newaxis], (0, *inside))
     whole = (slice(None), *inside)
-    indices = frame_indices(frames, len(clip)).indices
     frame_nbytes = math.prod(clip.shape[1:]) * clip.dtype.itemsize
     band = max(1, _BAND_NBYTES // max(1, frame_nbytes))
     if len(indices) <= band or all(each is Ellipsis or each == slice(None) for each in inside):

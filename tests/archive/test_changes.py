@@ -20,6 +20,7 @@ from bloscpack.container import changinglog
 from bloscpack.container.logreader import read_commit
 from bloscpack.exceptions import (
     BloscpackError,
+    BloscpackWarning,
     FileChangedError,
     FormatError,
     LockedError,
@@ -466,16 +467,37 @@ def test_a_forked_child_writes_nothing(log: Path) -> None:
 
 def test_an_error_in_the_block_of_an_array_discards_all(log: Path) -> None:
     before = log.read_bytes()
-    with bp.open(log, "r+") as z:
-        z["ramp"][0] = 5
-        with suppress(ZeroDivisionError), z["more"] as more:
-            more[0] = 1
-            raise ZeroDivisionError
-        with pytest.raises(ValueError, match="failed before"):
-            z.flush()
+    z = bp.open(log, "r+")
+    z["ramp"][0] = 5
+    with suppress(ZeroDivisionError), z["more"] as more:
+        more[0] = 1
+        raise ZeroDivisionError
+    with pytest.raises(ValueError, match="failed before"):
+        z.flush()
+    with pytest.warns(BloscpackWarning, match="since the last flush"):
+        z.close()
     assert bp.load(log).keys() == {*ARRAYS, "more"}
     assert bp.load(f"{log}::/ramp")[0, 0] == 0
     assert log.read_bytes()[:8448] == before[:8448]
+
+
+def test_no_array_can_be_changed_after_one_has_failed(log: Path, monkeypatch: Any) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError
+
+    z = bp.open(log, "r+")
+    z["ramp"][0] = 5
+    with monkeypatch.context() as patch:
+        patch.setattr(type(z["more"]._rows), "_assign_pieces", fail)
+        with pytest.raises(KeyError):
+            z["more"][0] = 1
+    with pytest.raises(ValueError, match="failed before"):
+        z["ramp"][1] = 6
+    with pytest.raises(ValueError, match="failed before"):
+        z["ramp"].append(z["ramp"][:1])
+    with pytest.warns(BloscpackWarning, match="since the last flush"):
+        z.close()
+    assert bp.load(f"{log}::/ramp")[0, 0] == 0
 
 
 def test_an_archive_that_is_not_closed_says_so(log: Path) -> None:

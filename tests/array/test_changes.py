@@ -335,6 +335,9 @@ def test_statistics_of_chunks_that_move_before_they_are_written(path: Path) -> N
         ("u1", -1, "do not fit uint8"),
         ("i2", np.array([1 << 20]), "do not fit int16"),
         ("i4", 1.5, "do not fit int32"),
+        ("u8", -1, "do not fit uint64"),
+        ("i8", 2**63 + 5, "do not fit int64"),
+        ("i8", np.array([2**64 - 1], "u8"), "do not fit int64"),
         ("U2", "long", "do not fit <U2"),
     ],
 )
@@ -346,6 +349,18 @@ def test_values_that_would_change_are_refused(
         with pytest.raises(ValueError, match=message):
             a[1] = value
         _check_equal(a, np.zeros(4, dtype))
+
+
+@pytest.mark.parametrize(("dtype", "row"), [("u8", -1), ("i8", 2**63 + 5)])
+@pytest.mark.parametrize("mode", ["a", "r+"])
+def test_appended_integers_do_not_wrap(path: Path, mode: Any, dtype: str, row: int) -> None:
+    with bp.Writer(path, dtype=dtype, shape=(None,)) as writer:
+        writer.append([1])
+        with pytest.raises(TypeError, match="without loss"):
+            writer.append([row])
+    with bp.open(path, mode) as a, pytest.raises(TypeError, match="without loss"):
+        a.append([1, row])
+    assert bp.load(path).tolist() == [1]
 
 
 @pytest.mark.parametrize("value", [np.array(1.5), 1j, "text", np.array(["a"]), None, object()])

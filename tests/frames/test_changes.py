@@ -216,6 +216,23 @@ class TestChanges:
         # The map keeps the chunks of the removed clip.
         assert np.array_equal(mapped, model[name(1)][0])
 
+    def test_a_clip_obtained_before_changes_no_other(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.blp"
+        build(path)
+        with bp.frames.open(path, "a") as store:
+            renamed, replaced = store[name(0)], store[name(1)]
+            store.rename(name(0), "renamed")
+            store.append(name(0), clip(1, 3, SHAPE), {"label": 1})
+            store.replace(name(1), clip(2, 3, SHAPE), {"label": 2})
+            for old in (renamed, replaced):
+                with pytest.raises(FileChangedError, match="read it from the store again"):
+                    old.meta = {"label": 3}
+            store[name(1)].meta = {"label": 4}
+            store[name(1)].meta = {**store[name(1)].meta, "more": 5}
+        with bp.frames.open(path) as store:
+            assert [store[name(each)].meta["label"] for each in range(2)] == [1, 4]
+            assert store[name(1)].meta["more"] == 5
+
     def test_many_changes_in_one_block(self, tmp_path: Path, monkeypatch: Any) -> None:
         monkeypatch.setattr(writer_module, "_MAX_SINGLE", 5)
         path = tmp_path / "a.blp"

@@ -47,6 +47,14 @@ def test_any_index(path: Path, data: st.DataObject) -> None:
         check_index(store["small"], FRAMES, data.draw(axis_indices(FRAMES.shape)))
 
 
+@pytest.mark.parametrize("frame", [np.array(3), np.array(-1), np.int64(3)])
+def test_an_array_of_no_dimension_is_one_frame(path: Path, frame: Any) -> None:
+    with bp.frames.open(path) as store:
+        for inside in ((), (2,), (2, slice(3, 7)), (..., 1)):
+            wanted = FRAMES[(int(frame), *inside)]
+            assert np.array_equal(store["small"][(frame, *inside)], wanted)
+
+
 def test_a_clip_of_an_array_file() -> None:
     rows = Rows(FRAMES.shape, FRAMES.dtype, lambda place: FRAMES[place])
     made = ArrayClip("a", ArraySource(rows))

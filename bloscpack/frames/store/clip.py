@@ -62,7 +62,7 @@ class Store(Protocol):
     def _check_open(self) -> None:
         """Raise if the store is closed."""
 
-    def _set_meta(self, id: str, meta: Mapping[str, Any]) -> int:  # noqa: A002
+    def _set_meta(self, id: str, ordinal: int, meta: Mapping[str, Any]) -> int:  # noqa: A002
         """Replace the metadata of a clip, and return its new ordinal."""
 
 
@@ -159,7 +159,7 @@ class StoreClip(ShownClip):
 
     @meta.setter
     def meta(self, value: Mapping[str, Any]) -> None:
-        self._ordinal = self._store._set_meta(self.id, value)
+        self._ordinal = self._store._set_meta(self.id, self._ordinal, value)
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ class _Store:
     def _check_open(self) -> None:
         """Do nothing: the file stays open while clips are verified."""
 
-    def _set_meta(self, id: str, meta: Mapping[str, Any]) -> int:  # noqa: A002
+    def _set_meta(self, id: str, ordinal: int, meta: Mapping[str, Any]) -> int:  # noqa: A002
         raise NotImplementedError  # clips are only read here
 
 

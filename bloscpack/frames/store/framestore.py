@@ -496,9 +496,9 @@ class FrameStore(ClipMapping[StoreClip]):
         self._open_writer().change(old, rename=new)
         self._clips.pop(old, None)
 
-    def _set_meta(self, id: str, meta: Mapping[str, Any]) -> int:  # noqa: A002
+    def _set_meta(self, id: str, ordinal: int, meta: Mapping[str, Any]) -> int:  # noqa: A002
         """Replace the metadata of a clip, and return its new ordinal."""
-        return self._open_writer().change(id, meta=meta)
+        return self._open_writer().change(id, ordinal, meta=meta)
 
     def _put(
         self,

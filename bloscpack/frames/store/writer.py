@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ...exceptions import CodecError, FormatError, NotFoundError
+from ...exceptions import CodecError, FileChangedError, FormatError, NotFoundError
 from ...notice import notice
 from ...storage import disk
 from ...storage.file import FileSource
@@ -237,14 +237,26 @@ class StoreWriter:
             self._leaving += extents
 
     def change(
-        self, id_: str, *, rename: str | None = None, meta: Mapping[str, Any] | None = None
+        self,
+        id_: str,
+        known: int | None = None,
+        *,
+        rename: str | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> int:
-        """Give a clip another id or other metadata, and return its new ordinal."""
+        """Give a clip another id or other metadata, and return its new ordinal.
+
+        With a `known` ordinal, FileChangedError is raised if another clip has the id now.
+        """
         self._check_process()
         with self._lock:
             self._check_usable()
             self._cut_rest()
             index, ordinal = self.index, self._ordinal_of(id_)
+            if known not in (None, ordinal):
+                raise FileChangedError(
+                    f"clip {id_!r:.80} was replaced: read it from the store again"
+                )
             if rename is not None:
                 self._check_free(rename)
             text = index.meta(ordinal)
