@@ -49,7 +49,7 @@ _OF_ITEMS = {
     *("flag_values", "flag_masks"),
 }
 OF_SCALING = {"scale_factor", "add_offset"}
-_OF_DECODING = {"_FillValue", "missing_value", *OF_SCALING, "_Unsigned", "calendar"}
+_OF_DECODING = {"_FillValue", "missing_value", *OF_SCALING, "_Unsigned", "calendar", "_Encoding"}
 _MAX_ENTRY_NBYTES = 4096  # JSON of a coordinate that stays in the attrs of an array of an archive
 # First words of the units by which xarray decodes times.
 _TIME_UNITS = {
@@ -274,8 +274,9 @@ def typed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
 
 def is_decoded_by(attrs: Mapping[str, Any]) -> bool:
     """Return whether libraries decode items by these attrs."""
-    is_time = " since " in str(attrs.get("units")) or "timedelta64" in str(attrs.get("dtype"))
-    return is_time or bool(attrs.keys() & {*_OF_DECODING, "coordinates"})
+    is_typed = attrs.get("dtype") == "bool" or "timedelta64" in str(attrs.get("dtype"))
+    is_time = " since " in str(attrs.get("units"))
+    return is_time or is_typed or bool(attrs.keys() & {*_OF_DECODING, "coordinates"})
 
 
 def hidden_attrs(attrs: Mapping[str, Any]) -> set[str]:

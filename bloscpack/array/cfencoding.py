@@ -131,6 +131,8 @@ def _wanted(variable: xr.Variable) -> dict[str, Any]:
 
 def _encoded(name: Hashable, variable: xr.Variable, encoding: dict[str, Any]) -> StoredVariable:
     dims, data, attrs = variable.dims, variable.data, dict(variable.attrs)
+    if both := attrs.keys() & _OF_VALUES - {"dtype"}:
+        raise ValueError(f"{name!r:.80} has the attrs {sorted(both)} and an encoding: {_ADVICE}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it chooses a shorter unit of time
         items, found = _encoded_and_checked(name, data, attrs, encoding, _ADVICE)
@@ -138,12 +140,17 @@ def _encoded(name: Hashable, variable: xr.Variable, encoding: dict[str, Any]) ->
         return StoredVariable(dims, data, attrs)  # by older versions of xarray
     if is_dask_array(items):
         times = {key: found[key] for key in _OF_TIMES & found.keys()}
-        items = encoded_items(name, data, {**encoding, **times, "dtype": items.dtype}, _ADVICE)
+        exact = {**encoding, **times, "dtype": items.dtype}
+        items = encoded_items(name, data, exact, _ADVICE, rounds=True)
     return StoredVariable(dims, items, found | types_of(found, items.dtype))
 
 
-def encoded_items(name: Hashable, data: Any, encoding: Mapping[str, Any], advice: str) -> Any:
+def encoded_items(
+    name: Hashable, data: Any, encoding: Mapping[str, Any], advice: str, *, rounds: bool = False
+) -> Any:
     """Return items by exactly this encoding, with its type and unit; those of Dask by blocks.
+
+    With `rounds`, floats may become the next integers if the encoding has no scale.
 
     Raises
     ------
@@ -153,9 +160,11 @@ def encoded_items(name: Hashable, data: Any, encoding: Mapping[str, Any], advice
     if is_dask_array(data):
         meta = np.empty((0,) * data.ndim, encoding["dtype"])
         return data.map_blocks(
-            lambda block: encoded_items(name, block, encoding, advice), dtype=meta.dtype, meta=meta
+            lambda block: encoded_items(name, block, encoding, advice, rounds=rounds),
+            dtype=meta.dtype,
+            meta=meta,
         )
-    return _encoded_and_checked(name, data, {}, encoding, advice, is_exact=True)[0]
+    return _encoded_and_checked(name, data, {}, encoding, advice, is_exact=True, rounds=rounds)[0]
 
 
 def _encoded_and_checked(
@@ -166,6 +175,7 @@ def _encoded_and_checked(
     advice: str,
     *,
     is_exact: bool = False,
+    rounds: bool = True,
 ) -> tuple[Any, dict[Any, Any]]:
     """Return items and attrs as xarray encodes them, after a look that it decodes the same items.
 
@@ -188,7 +198,8 @@ def _encoded_and_checked(
                 units = {key: encoding[key] for key in _OF_TIMES & encoding.keys() if is_exact}
                 again = xr.Variable((item,), items.reshape(-1), attrs | units)
                 after = xr.conventions.decode_cf_variable(item, again)
-                _check(again.values, given.values, after.values, encoding)
+                step = np.abs(encoding.get("scale_factor", int(rounds)))
+                _check(again.values, given.values, after.values, encoding, step)
     except (ArithmeticError, AttributeError, TypeError, ValueError) as err:  # without cftime
         listed = ", ".join(f"{key}={value!s:.40}" for key, value in encoding.items())
         raise ValueError(
@@ -197,10 +208,12 @@ def _encoded_and_checked(
     return items, attrs
 
 
-def _check(items: AnyArray, before: AnyArray, after: AnyArray, encoding: Mapping[str, Any]) -> None:
+def _check(
+    items: AnyArray, before: AnyArray, after: AnyArray, encoding: Mapping[str, Any], step: Any
+) -> None:
     """Raise ValueError if items before encoding them differ from those after decoding them.
 
-    Numbers may differ by half a step of the encoding.
+    Numbers that are stored as integers may differ by half a step.
     """
     kinds = {before.dtype.kind, after.dtype.kind}
     are_times, are_objects = kinds <= {*"mM"}, kinds <= {*"OSTU"}
@@ -221,7 +234,7 @@ def _check(items: AnyArray, before: AnyArray, after: AnyArray, encoding: Mapping
     else:
         types = [each.dtype for each in (items, one, two) if each.dtype.kind in "fc"]
         limits = max(map(np.finfo, types), key=lambda each: each.eps)
-        step = np.abs(encoding.get("scale_factor", 1)) if items.dtype.kind in "iu" else 0
+        step = step if items.dtype.kind in "iu" else 0
         size = np.abs(one) + np.abs(encoding.get("add_offset", 0))
         error = np.abs(one - two)
         is_kept = (error <= step / 2 + 4 * float(limits.eps) * size + limits.tiny) & np.isfinite(

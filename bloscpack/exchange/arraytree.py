@@ -210,7 +210,7 @@ class ArrayTree:
         prefix = node.group and f"{node.group}/"
         listed = str(node.attrs.get("coordinates", "")).split()
         others = [prefix + each for each in listed]
-        index = [prefix + each for each in node.dims]
+        index = [prefix + each for each in node.dims if not self._is_other(prefix + each, node)]
         found: dict[str, str] = {}
         for path in dict.fromkeys((*index, *node.coords)):
             is_above = path not in index and self._is_axis(path, node)
@@ -219,6 +219,14 @@ class ArrayTree:
         if listed and all(self._is_coord(path, node) for path in others):
             found |= {self._nodes[path].name: path for path in others}
         return found
+
+    def _is_other(self, path: str, node: Node) -> bool:
+        """Return whether an array has only the name of an axis, to which another is attached."""
+        coord = self._nodes.get(path)
+        if coord is None or path in node.coords:
+            return False
+        attached = {each for each in node.coords if each.rpartition("/")[2] == coord.name}
+        return bool(attached) and not attached & {*coord.coords}
 
     def _is_coord(self, path: str, node: Node) -> bool:
         coord = self._nodes.get(path)

@@ -8,7 +8,7 @@ they are encoded as those of the file are.
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from ..array.axislabels import (
     is_decoded_by,
 )
 from ..array.cfencoding import encoded_items
+from ..array.dtype import is_unchanged
 from ..filetypes.open import open as open_file
 from ..storage.file import Place
 from ..storage.protocol import errors_at
@@ -215,6 +216,7 @@ def write(path: str | os.PathLike[str], data: Any, region: Region) -> None:
                 if each in source.coords and not _is_same(coord, source.coords[each]):
                     raise ValueError(f"coordinate {each!r} differs from that of the file")
             _check_attrs(name, target.attrs, source.attrs)
+            _check_type(name, target.variable, source.variable, casts=True)
         for name, place in places.items():
             array, like = file.arrays[name], file.dataset.variables[name]
             added = new.variables[name].transpose(*place)
@@ -294,10 +296,7 @@ def _check_variables(old: xr.Dataset, new: xr.Dataset, dim: str) -> None:
             if not known.equals(variable.transpose(*known.dims)):
                 raise ValueError(f"{name!r:.80} differs from that of the file")
             continue
-        if not _is_same_type(known, variable):
-            raise TypeError(
-                f"{name!r:.80} is {variable.dtype}, in the file {known.dtype}: use astype"
-            )
+        _check_type(name, known, variable)
         for each, length in variable.sizes.items():
             if each != dim and length != known.sizes[each]:
                 raise ValueError(
@@ -306,14 +305,29 @@ def _check_variables(old: xr.Dataset, new: xr.Dataset, dim: str) -> None:
                 )
 
 
-def _is_same_type(known: xr.Variable, variable: xr.Variable) -> bool:
-    """Return whether items can be stored as those of the file; the values are compared later."""
+def _check_type(
+    name: Any, known: xr.Variable, variable: xr.Variable, *, casts: bool = False
+) -> None:
+    """Check that items can be stored as those of the file; the values are compared later.
+
+    With `casts`, numbers may be of another type that numpy casts to that of the file.
+    """
     kinds = known.dtype.kind, variable.dtype.kind
-    if "dtype" in known.encoding and {*kinds} <= {*"biuf"}:
-        return True
+    if casts and {*kinds} <= {*"biufc"} and np.can_cast(variable.dtype, known.dtype, "same_kind"):
+        return
+    if "dtype" in known.encoding and {*kinds} <= ({*"biuf"} if _is_packed(known) else {*"biu"}):
+        return
     if kinds[0] in "biufcV":
-        return bool(known.dtype.newbyteorder("=") == variable.dtype.newbyteorder("="))
-    return kinds[0] == kinds[1] or {*kinds} <= {*"OTU"}  # text, or times of another unit
+        is_same = known.dtype.newbyteorder("=") == variable.dtype.newbyteorder("=")
+    else:
+        is_same = kinds[0] == kinds[1] or {*kinds} <= {*"OTU"}  # text, or times of another unit
+    if not is_same:
+        raise TypeError(f"{name!r:.80} is {variable.dtype}, in the file {known.dtype}: use astype")
+
+
+def _is_packed(known: xr.Variable) -> bool:
+    """Return whether items of a file are numbers of another type when they are decoded."""
+    return bool(known.encoding.keys() & {*OF_SCALING, "_FillValue", "missing_value", "_Unsigned"})
 
 
 def _check_attrs(name: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -333,6 +347,8 @@ def _check_attrs(name: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> N
 
 def _check_order(dim: str, old: AnyArray, new: AnyArray) -> None:
     """Check that the values of a coordinate continue those of the file."""
+    if old.dtype.kind == new.dtype.kind and old.dtype.kind in "mM":
+        new = _cast(dim, new, old.dtype)
     is_text = old.dtype.kind in "SUT" or any(isinstance(each, str) for each in old[:1])
     signs = () if is_text else (np.greater, np.less)
     ordered = [sign for sign in signs if np.all(sign(old[1:], old[:-1]))]
@@ -453,10 +469,10 @@ def _cast(name: str, values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
         raise TypeError(f"{name!r:.80} has items that are not text, and the file no fill value")
     if kind not in "mMSU":
         return values
-    cast = values.astype(dtype)
-    if not np.array_equal(cast, values, equal_nan=kind in "mM"):
-        raise ValueError(
-            f"items of {name!r:.80} do not fit {dtype}, the type of the file: save it with a wider "
-            "type"
-        )
-    return cast
+    with suppress(OverflowError):  # of NumPy 2.5, at late dates
+        cast = values.astype(dtype)
+        if is_unchanged(cast, values):
+            return cast
+    raise ValueError(
+        f"items of {name!r:.80} do not fit {dtype}, the type of the file: save it with a wider type"
+    )

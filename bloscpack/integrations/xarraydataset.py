@@ -175,11 +175,13 @@ class _Variables:
                     )
         variables: dict[str, xr.Variable] = {}
         coords = {*self._coords}
+        asked = mask_and_scale, decode_times, decode_coords, decode_timedelta, concat_characters
         for is_raw in (True, False):
             some = {name: each for name, (each, raw) in found.items() if raw is is_raw}
-            if decode_coords == "all" or any(
+            is_coded = any(
                 each.dtype == "S1" or is_decoded_by(each.attrs) for each in some.values()
-            ):
+            )
+            if (is_raw or any(asked)) and (is_coded or decode_coords == "all"):
                 times = is_raw if decode_times is None else decode_times
                 timedeltas = decode_timedelta
                 if timedeltas is None:

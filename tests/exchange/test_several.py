@@ -150,6 +150,23 @@ def test_coordinates_of_arrays_that_are_left_out(name: str, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize("attached", ["x", "h/x"])
+def test_the_scale_that_is_attached_counts(attached: str, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, values in (("x", [1, 2]), ("h/x", [30, 40])):
+            file[name] = values
+            file[name].make_scale("x")
+        file["h/a"] = [5.0, 6.0]
+        file["h/a"].dims[0].attach_scale(file[attached])
+    done = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp", to="archive")
+    assert not done.left_out
+    with bp.open(tmp_path / "a.blp") as archive:
+        wanted = {"x": [1, 2], "h/x": [30, 40]}[attached]
+        assert archive["h/a"].coords["x"].values.tolist() == wanted
+        assert {name.rpartition("/")[0] for name in archive} == {"", "h"}
+
+
 def test_coordinates_that_are_kept_as_an_array(tmp_path: Path) -> None:
     pytest.importorskip("h5netcdf")
     xr = pytest.importorskip("xarray")

@@ -354,7 +354,7 @@ class TestWrite:
             (lambda h: h.rename(x="z"), "auto", ValueError, "dims"),
             (lambda h: h.assign_coords(run=8), "auto", ValueError, "'run' differs"),
             (lambda h: h.assign_coords(mask=h["mask"] + 1), "auto", ValueError, "'mask' differs"),
-            (lambda h: h.astype(complex), "auto", TypeError, "cannot be cast"),
+            (lambda h: h.astype(complex), "auto", TypeError, "in the file int32: use astype"),
             (lambda h: h.astype("i8") + 2**40, "auto", ValueError, "do not fit"),
         ],
     )

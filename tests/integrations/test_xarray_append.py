@@ -284,6 +284,47 @@ class TestAppend:
             bp.append(path, change(whole.isel(time=slice(150, None))), "time")
         assert path.read_bytes() == before
 
+    @pytest.mark.parametrize("kind", ["M8", "m8"])
+    def test_times_that_the_unit_does_not_have(self, tmp_path: Path, kind: str) -> None:
+        path, old = tmp_path / "a.blp", np.array([1, 2], f"{kind}[ns]")
+        far = np.array([3 * 10**10], f"{kind}[s]")
+        bp.save(path, xr.Dataset({"v": ("n", old)}, {"n": old}))
+        before = path.read_bytes()
+        later = np.array([5], f"{kind}[s]")
+        for v, n in ((far, later), (later, far)):
+            with pytest.raises(ValueError, match="do not fit"):
+                bp.append(path, xr.Dataset({"v": ("n", v)}, {"n": n}), dim="n")
+            with pytest.raises(ValueError, match="do not fit"):
+                xr.Dataset({"v": ("n", far)}).blp.write(path, region={"n": slice(1)})
+        assert path.read_bytes() == before
+        bp.append(path, xr.Dataset({"v": ("n", later)}, {"n": later}), dim="n")
+        assert (opened(path)["v"].values[-1:] == later).all()
+
+    def test_a_repeated_time_of_another_unit(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.blp"
+        times = np.array([3, 1, 2], "M8[s]")
+        bp.save(path, xr.Dataset({"v": ("t", [1, 2, 3])}, {"t": times.astype("M8[ns]")}))
+        with pytest.raises(ValueError, match="repeats"):
+            bp.append(path, xr.Dataset({"v": ("t", [4])}, {"t": times[1:2]}), dim="t")
+
+    @pytest.mark.parametrize("fill", [None, -1])
+    def test_floats_in_a_file_of_integers(self, tmp_path: Path, fill: Any) -> None:
+        pytest.importorskip("h5netcdf")
+        path, times = tmp_path / "a.blp", HOURS[:4]
+        old = xr.Dataset({"n": ("t", np.array([1, 2], "i4"))}, {"t": times[:2]})
+        encoding = {"n": {} if fill is None else {"_FillValue": fill, "dtype": "i4"}}
+        old.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding=encoding)
+        bp.convert(tmp_path / "a.nc", path, to="archive")
+        new = xr.Dataset({"n": ("t", [1.25, 2.75])}, {"t": times[2:]})
+        before = path.read_bytes()
+        with pytest.raises((TypeError, ValueError), match=r"use astype|not read back"):
+            bp.append(path, new, dim="t")
+        with pytest.raises((TypeError, ValueError), match=r"use astype|not read back"):
+            new.assign_coords(t=times[:2]).blp.write(path)
+        assert path.read_bytes() == before
+        bp.append(path, new.round() if fill else new.astype("i8"), dim="t")
+        assert opened(path)["n"].values.tolist() == [1, 2, 1, 3 if fill else 2]
+
     def test_attrs_of_the_file_stay(self, tmp_path: Path) -> None:
         path, whole = tmp_path / "a.blp", weather()
         bp.save(path, whole.isel(time=slice(150)))
@@ -318,6 +359,23 @@ class TestAppend:
 
 
 class TestWrite:
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            (["abcd"], [1.25]),
+            (["aa"], [True]),
+            ([1], np.array([2], "m8[h]")),
+            ([1], [1.5]),
+            ([True], [2]),
+        ],
+    )
+    def test_items_of_another_kind(self, tmp_path: Path, old: Any, new: Any) -> None:
+        path = tmp_path / "a.blp"
+        bp.save(path, xr.Dataset({"v": ("t", old)}))
+        with pytest.raises(TypeError, match="use astype"):
+            xr.Dataset({"v": ("t", new)}).blp.write(path)
+        assert opened(path)["v"].values.tolist() == old
+
     def test_a_region(self, tmp_path: Path) -> None:
         path, whole = tmp_path / "a.blp", weather(UNEVEN)
         bp.save(path, whole)

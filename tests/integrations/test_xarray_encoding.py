@@ -266,6 +266,39 @@ def test_calendars(calendar: str, tmp_path: Path) -> None:
         bp.save(tmp_path / "a.blp", dataset)
 
 
+def test_an_attr_that_decodes_beside_an_encoding(tmp_path: Path) -> None:
+    found = xr.Dataset({"a": ("x", [1, -99], {"_FillValue": -99}, {"grid_mapping": "crs"})})
+    with pytest.raises(ValueError, match=r"\['_FillValue'\] and an encoding: .*drop_encoding"):
+        bp.save(tmp_path / "a.blp", found)
+    bp.save(tmp_path / "a.blp", found.drop_encoding())
+    with xr.open_dataset(tmp_path / "a.blp", engine="bloscpack") as opened:
+        xr.testing.assert_identical(opened.load(), found)
+
+
+@pytest.mark.parametrize(
+    ("items", "attrs"),
+    [(np.array([0, 5], "i1"), {"dtype": "bool"}), ([b"a"], {"_Encoding": "utf-8"})],
+)
+def test_attrs_that_decode_change_no_item_that_was_saved(
+    items: Any, attrs: Any, tmp_path: Path
+) -> None:
+    packed = ("y", [1.0, 2.0], {}, {"dtype": "i2", "scale_factor": 0.5})
+    saved = xr.Dataset({"a": ("x", items, attrs), "c": packed})
+    bp.save(tmp_path / "a.blp", saved)
+    with xr.open_dataset(tmp_path / "a.blp", engine="bloscpack") as opened:
+        xr.testing.assert_identical(opened.load(), saved)
+
+
+def test_booleans_of_netcdf_without_other_items_that_are_decoded(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    mask = xr.Dataset({"m": ("x", [True, False])})
+    mask.to_netcdf(tmp_path / "a.nc", engine="scipy")
+    bp.convert(tmp_path / "a.nc", tmp_path / "a.blp", to="archive")
+    with xr.open_dataset(tmp_path / "a.blp", engine="bloscpack") as opened:
+        xr.testing.assert_equal(opened.load(), mask)
+        assert opened["m"].dtype == bool
+
+
 def test_labels_of_an_enum_are_left_out_with_a_notice(tmp_path: Path) -> None:
     dtype = np.dtype("u1", metadata={"enum": {"dry": 0, "wet": 1}, "enum_name": "state"})
     state = xr.Variable("x", np.array([0, 1, 1], "u1"), None, {"dtype": dtype})
