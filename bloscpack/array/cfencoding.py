@@ -51,6 +51,8 @@ def stored_variable(
     """
     if "enum" in (getattr(variable.encoding.get("dtype"), "metadata", None) or ()):
         notice("the labels of the enum of %.80r are left out", name)
+    if str(variable.dtype) == "category":
+        raise TypeError(f"{name!r:.80} has categories, which are not stored: use x.astype(str)")
     is_characters = str(variable.encoding.get("dtype")).strip("|") == "S1" and not is_coord
     own: dict[str, Any] = {}
     if variable.dtype.kind in "OT":

@@ -360,6 +360,8 @@ class _Writer(TreeWriter):
             self._write_coord(place_beside(name, key), coord)
         name_others(attrs, labels)
         dims = labels.dims if labels else None
+        if not source.rows.shape:
+            dims = ()  # xarray opens no store with an array that says nothing of its axes
         return self._create_array(name, source.rows, chunks, attrs, dims, hidden)
 
     def _unread_fill(self, name: str, attrs: Mapping[str, Any], dtype: Any) -> set[str]:

@@ -203,6 +203,16 @@ def test_places_in_stores(tmp_path: Path) -> None:
     assert (tmp_path / "c.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
 
 
+@pytest.mark.parametrize("target", ["zarr", "zarr2"])
+def test_xarray_opens_a_store_with_an_array_without_axes(target: str, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    wanted = xarray.Dataset({"a": ("x", [1.5, 2.5]), "crs": ((), 0, {"grid_mapping_name": "cube"})})
+    bp.save(tmp_path / "a.blp", wanted)
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr", to=target)
+    with xarray.open_zarr(tmp_path / "a.zarr", consolidated=False, chunks=None) as found:
+        xarray.testing.assert_identical(found.load(), wanted)
+
+
 def test_behind_a_url(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     zarr.create_array(tmp_path / "a.zarr", data=np.arange(9))

@@ -299,6 +299,18 @@ def test_booleans_of_netcdf_without_other_items_that_are_decoded(tmp_path: Path)
         assert opened["m"].dtype == bool
 
 
+def test_categories_are_refused(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    found = xr.Dataset({"a": ("x", pd.Categorical(["b", "a"], ["b", "a", "z"]))})
+    for value in (found, found["a"]):
+        with pytest.raises(TypeError, match=r"categories, which are not stored: use x\.astype"):
+            bp.save(tmp_path / "a.blp", value)
+    assert not (tmp_path / "a.blp").exists()
+    bp.save(tmp_path / "a.blp", found.astype(str))
+    with xr.open_dataset(tmp_path / "a.blp", engine="bloscpack") as opened:
+        assert opened["a"].values.tolist() == ["b", "a"]
+
+
 def test_labels_of_an_enum_are_left_out_with_a_notice(tmp_path: Path) -> None:
     dtype = np.dtype("u1", metadata={"enum": {"dry": 0, "wet": 1}, "enum_name": "state"})
     state = xr.Variable("x", np.array([0, 1, 1], "u1"), None, {"dtype": dtype})
