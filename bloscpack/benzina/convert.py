@@ -78,17 +78,22 @@ def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder
         return SampleCopier(source)
     # Files of a folder may be of any type that Pillow reads, so `pack` lists what it leaves out.
     items: Any = source.folder if isinstance(source, FolderSource) else ClipItems(source, is_exact)
-    splits = _splits_of(source) if len(items) == len(source) else None
+    splits = _splits_of(source, len(items)) if len(items) == len(source) else None
     if isinstance(items, ClipItems):
         items.leave_out(job, attrs=() if splits is None else ("benzina",))
     return PictureEncoder(items, job, {**quality, "lossless": is_exact}, splits)
 
 
-def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
-    """Return the splits of a dataset, or of a store that has its attributes."""
+def _splits_of(source: FrameSource, count: int) -> dict[str, tuple[int, int]] | None:
+    """Return the splits of a dataset of `count` samples, or of a store that has its attributes.
+
+    None for a store that has only some of the samples, which the splits number.
+    """
     kept = attrs_of(source).get("benzina")
     splits = kept.get("splits") if isinstance(kept, Mapping) else None
-    if not isinstance(splits, Mapping):
+    if not isinstance(kept, Mapping) or not isinstance(splits, Mapping):
+        return None
+    if kept.get("nsamples") != count:
         return None
     return {str(name): (span[0], span[1]) for name, span in splits.items()}
 
@@ -104,7 +109,7 @@ class SampleCopier:
 
     def write(self, path: str, tally: Tally) -> None:
         """Write all samples, with their targets and names."""
-        splits = _splits_of(self._source)
+        splits = _splits_of(self._source, self.total)
         with Writer(path, splits=splits) as writer:
             for sample in self._source.samples():
                 target = sample.target

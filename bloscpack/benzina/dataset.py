@@ -267,7 +267,8 @@ class Dataset(ClipMapping[Sample]):
         splits = self.splits
         if not splits or self._is_view:
             return {}
-        return {"benzina": {"splits": {name: [of.start, of.stop] for name, of in splits.items()}}}
+        spans = {name: [of.start, of.stop] for name, of in splits.items()}
+        return {"benzina": {"nsamples": len(self), "splits": spans}}
 
     @property
     def left_out(self) -> tuple[str, ...]:

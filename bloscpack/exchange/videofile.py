@@ -29,12 +29,14 @@ from ..plugin import (
     VideoFrames,
     check_crf,
     clip_id,
+    data_of,
     gif_length,
     gif_rate,
     is_images,
     is_same,
     leave_out_of_clips,
     open_source,
+    probe,
     rate_of,
     read_video,
     rgb_frames,
@@ -167,6 +169,10 @@ class VideoWriter:
                 f"clip {clip.id!r:.80}: a video has frames of uint8, (H, W) or (H, W, 3), not "
                 f"{clip.dtype} of {clip.shape[1:]}"
             )
+        for number, data in enumerate(data_of(clip) if is_images(clip) else ()):
+            found = probe(data).shape
+            if found[2:] not in ((), (3,)):
+                raise ValueError(f"clip {clip.id!r:.80}: frame {number} is an image of {found}")
         self._rate = rate = rate_of(clip.meta)
         written = gif_rate(rate) if write is write_gif else rate
         kept = [key for key in RATE_KEYS if self.lossless or clip.meta.get(key) == float(written)]

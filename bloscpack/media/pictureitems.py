@@ -145,9 +145,11 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def lost_by_decoding(picture: Any) -> Iterator[str]:
-    """Yield short texts for what a file, or its bytes, has beside the pixels of one picture."""
+    """Yield short texts for what a file, its bytes or a Pillow image has beside its pixels."""
     if isinstance(picture, str | os.PathLike):
         picture = Path(picture).read_bytes()
+    elif isinstance(picture, bytearray | memoryview):
+        picture = bytes(picture)
     with _opened(picture) as image:
         if image is None:
             return
@@ -162,13 +164,14 @@ def lost_by_decoding(picture: Any) -> Iterator[str]:
             if key not in _CODING:
                 yield f"{_NAMES.get(key, f'metadata {key!r:.80}')} of a picture"
         with suppress(FormatError):  # the reader of the pixels reports it
-            yield from (f"{part} of a picture" for part in other_parts(picture))
+            parts = other_parts(picture) if isinstance(picture, bytes) else ()
+            yield from (f"{part} of a picture" for part in parts)
 
 
 def changed_in_rgb(picture: Any) -> Iterator[str]:
     """Yield short texts for what changes when a picture becomes RGB of 8 bits.
 
-    The picture is a file, its bytes or an array; nothing is yielded for any other.
+    The picture is a file, its bytes, an array or a Pillow image; nothing is yielded for any other.
     """
     if isinstance(picture, np.ndarray):
         mode = {2: "LA", 4: "RGBA"}.get(picture.shape[-1] if picture.ndim == 3 else 1, "RGB")
@@ -178,7 +181,9 @@ def changed_in_rgb(picture: Any) -> Iterator[str]:
             if image is None:
                 return
             mode, has_key = image.mode, "transparency" in image.info
-            is_deep = mode.startswith("I")
+            # Pillow opens RGB of 16 bits as if it had 8.
+            stored = str([tile[3] for tile in getattr(image, "tile", ())])
+            is_deep = mode.startswith("I") or ";16" in stored
     if "A" in mode or mode.endswith("a") or has_key:
         yield "transparency of a picture"
     if is_deep:
@@ -189,13 +194,17 @@ def changed_in_rgb(picture: Any) -> Iterator[str]:
 
 @contextmanager
 def _opened(picture: Any) -> Iterator[Any]:
-    """Yield the Pillow image of a file or its bytes; None if it is neither or cannot be read."""
-    if not isinstance(picture, str | os.PathLike | bytes):
+    """Yield the Pillow image of a picture; None of an array, or if it cannot be read."""
+    pillow = import_pillow()
+    if isinstance(picture, pillow.Image):
+        yield picture
+        return
+    if not isinstance(picture, str | os.PathLike | bytes | bytearray | memoryview):
         yield None
         return
-    pillow = import_pillow()
+    place: Any = picture if isinstance(picture, str | os.PathLike) else io.BytesIO(picture)
     try:
-        image = pillow.open(io.BytesIO(picture) if isinstance(picture, bytes) else picture)
+        image = pillow.open(place)
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
         yield None  # the reader of the pixels reports it
         return

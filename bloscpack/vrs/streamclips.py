@@ -34,7 +34,7 @@ from ..plugin import (
     read_clip,
     read_only_meta,
 )
-from .block.pixels import ImageFormat, ImageSpec
+from .block.pixels import PLANAR_FORMATS, ImageFormat, ImageSpec, PixelFormat
 from .column.imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
 from .format.format import RECORD_TYPE_NAMES, RecordType
@@ -56,6 +56,11 @@ _SCRATCH_NBYTES = 1 << 24
 # Largest expansion of a stored byte: a Zstandard block of 4 bytes decodes to 128 KiB.
 _MAX_EXPANSION = 1 << 15
 _VERBATIM = ImageFormat.JPG, ImageFormat.PNG
+# Formats of raw images whose arrays are what others take them for: gray, RGB or RGBA.
+_PLAIN_FORMATS = {
+    *(PixelFormat.GREY8, PixelFormat.GREY16, PixelFormat.RGB8, PixelFormat.RGBA8),
+    *(PixelFormat.RGB32F, PixelFormat.RGBA32F, PixelFormat.DEPTH32F, PixelFormat.SCALAR64F),
+}
 
 
 class StreamClip(ShownClip):
@@ -149,6 +154,7 @@ class StreamClip(ShownClip):
             *["times of the frames of " + stream] * bool(len(self)),
             *(f"{count} {what} of {stream}" for what, count in counts.items() if count),
             *self._other_blocks(),
+            *self._lost_pixels(),
             *[f"serial number of {stream}"] * bool(tags.get(SERIAL_NUMBER_TAG)),
         )
 
@@ -160,6 +166,17 @@ class StreamClip(ShownClip):
             for index, block in enumerate(contents if image is not None else ()):
                 if index != image and block.content_type != ContentType.EMPTY:
                     yield f"block {index} of stream {self.id}, version {version}: {block}"
+
+    def _lost_pixels(self) -> Iterator[str]:
+        """Yield texts for what arrays do not say of raw images, by the first one."""
+        spec = None
+        if len(self):
+            spec = self._image_of(self._records.record(int(self._members[0]))).spec
+        if isinstance(spec, ImageSpec) and spec.image_format == ImageFormat.RAW:
+            if spec.pixel_format not in _PLAIN_FORMATS:
+                yield f"pixel format {spec.pixel_format} of stream {self.id}"
+            if spec.pixel_format in PLANAR_FORMATS:
+                yield f"planes of colours of stream {self.id}"
 
     @property
     def rows(self) -> IntArray:

@@ -15,9 +15,10 @@ pytest.importorskip("simplejpeg", reason="JPEG is coded by simplejpeg")
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.benzina import convert as benzinacopy
-from bloscpack.exceptions import CodecError, FormatError, NotFoundError
+from bloscpack.exceptions import BloscpackWarning, CodecError, FormatError, NotFoundError
 from bloscpack.exchange import images as picturecopy
 from bloscpack.filetypes.picturefolder import FolderSource
+from bloscpack.frames import listing
 from bloscpack.media import image
 
 from ..benzina.codedfiles import picture, sample, write_dataset
@@ -102,6 +103,21 @@ def test_splits_travel_through_a_store(tmp_path: Path) -> None:
         bp.convert(opened.split("train"), tmp_path / "d.bzna")
     with benzina.open(tmp_path / "d.bzna") as opened:
         assert (len(opened), opened.splits) == (2, {})
+
+
+def test_splits_are_not_those_of_some_of_the_clips(tmp_path: Path) -> None:
+    pictures = [(photo(9, 8, k), k, str(k)) for k in range(3)]
+    splits = {"train": (0, 1), "val": (1, 2)}
+    benzina.pack(pictures, tmp_path / "a.bzna", tile=16, preset="ultrafast", splits=splits)
+    bp.convert(tmp_path / "a.bzna", tmp_path / "s.blp")
+    with bp.frames.open(tmp_path / "s.blp") as store:
+        some = [item for item in listing.clips(store) if item.id != "0"]
+        bp.frames.ingest(some, tmp_path / "some.blp")
+    with pytest.warns(BloscpackWarning, match="left out"):
+        done = bp.convert(tmp_path / "some.blp", tmp_path / "b.bzna", tile=16)
+    assert done.left_out == ("attribute 'benzina' of the file",)
+    with benzina.open(tmp_path / "b.bzna") as opened:
+        assert (list(opened), opened.splits) == (["1", "2"], {})
 
 
 def test_samples_are_copied_between_datasets_byte_for_byte(dataset: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Clips copied from video files that PyAV wrote, and to MP4 files and animated GIFs."""
 
+import io
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,18 @@ def test_what_a_video_cannot_hold(store: Path) -> None:
     bp.convert(f"{folder}/two.blp::/a", folder / "a.mp4")
     with pytest.raises(UnsupportedError, match="from a local file"):
         bp.convert((folder / "a.mp4").read_bytes(), folder / "c.blp")
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "CMYK"])
+def test_a_later_image_that_a_video_cannot_hold(mode: str, tmp_path: Path) -> None:
+    images = [io.BytesIO(), io.BytesIO()]
+    for image, each in zip(images, ("RGB", mode), strict=True):
+        Image.new(each, (16, 16)).save(image, "JPEG" if mode == "CMYK" else "PNG")
+    with bp.frames.create(tmp_path / "a.blp") as made:
+        made.append("a", [image.getvalue() for image in images])
+    with pytest.raises(ValueError, match="frame 1 is an image of"):
+        bp.convert(tmp_path / "a.blp", tmp_path / "a.mp4")
+    assert not (tmp_path / "a.mp4").exists()
 
 
 def test_no_trace_of_a_copy_that_fails(store: Path, monkeypatch: Any) -> None:

@@ -2,7 +2,9 @@
 
 import io
 import json
+import struct
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,24 @@ def test_pictures_that_a_dataset_changes(mode: str, listed: str, tmp_path: Path)
     assert report.left_out[0] == "file 'notes.txt'"
     done = bp.convert(tmp_path / "folder", tmp_path / "b.bzna", tile=16)
     assert (done.lossless, done.left_out) == (report.lossless, report.left_out)
+    data = (tmp_path / "folder" / "a.tif").read_bytes()
+    with Image.open(tmp_path / "folder" / "a.tif") as opened:
+        for given in (data, bytearray(data), memoryview(data), opened, Image.new(mode, (8, 8))):
+            report = benzina.pack([given], tmp_path / "c.bzna", lossless=True, overwrite=True)
+            assert (report.lossless, listed in report.left_out) == (not listed, bool(listed))
+
+
+def test_a_picture_of_16_bits_that_pillow_reads_as_8(tmp_path: Path) -> None:
+    def chunk(name: bytes, data: bytes) -> bytes:
+        crc = struct.pack(">I", zlib.crc32(name + data))
+        return struct.pack(">I", len(data)) + name + data + crc
+
+    head = struct.pack(">IIBBBBB", 5, 4, 16, 2, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + bytes(range(30)) for _ in range(4)))
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    report = benzina.pack([png], tmp_path / "a.bzna", lossless=True, tile=16)
+    assert not report.lossless
+    assert report.left_out == ("depth of a picture, of which 8 bits are kept",)
 
 
 def test_a_store_that_differs_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,28 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("pixel", "shape", "listed"),
+    [
+        ("grey8", (4, 6), set()),
+        ("rgb8", (4, 6, 3), set()),
+        ("bgr8", (4, 6, 3), {"pixel format bgr8"}),
+        ("yuv_i420_split", (6, 6), {"pixel format yuv_i420_split", "planes of colours"}),
+    ],
+)
+def test_what_arrays_do_not_say_of_pixels(
+    pixel: str, shape: tuple[int, ...], listed: set[str], tmp_path: Path
+) -> None:
+    image = np.arange(np.prod(shape), dtype=np.uint8)
+    formats = {IDS[0]: {"RF:Data:1": f"image/raw/6x4/pixel={pixel}"}}
+    path = tmp_path / "a.vrs"
+    path.write_bytes(make_recording(formats, [Made(image.tobytes(), IDS[0])]))
+    wanted = {f"{each} of stream {IDS[0]}" for each in listed}
+    with RecordingSource(path) as source:
+        found = {each for each in source[IDS[0]].left_out if "pixel" in each or "planes" in each}
+    assert found == wanted
+
+
 def test_streams_with_images_are_clips(path: Path) -> None:
     with RecordingSource(path) as source:
         checked: FrameSource = source
