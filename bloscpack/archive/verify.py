@@ -161,11 +161,25 @@ class Survey:
         for part in dict.fromkeys(member.part for member in self.members):
             nbytes = part.offset - part.at
             copy, position = index[position : position + nbytes], position + nbytes
-            if self._source.read_at(part.at, nbytes) != copy:
-                names = [member.name for member in part.members()]
+            if self._source.read_at(part.at, nbytes) == copy:
+                continue
+            names = [member.name for member in part.members()]
+            member = names[0] if isinstance(part, Member) else None
+            if self._is_of_another(part.at):
+                what = f"{_named(names)}: the content of others is in its place"
+                self.losses.append(Damage(what, None, part.at, part.end, member=member))
+                self.members = [each for each in self.members if each.part != part]
+            else:
                 what = f"{_named(names)}: the record before it is damaged"
-                member = names[0] if isinstance(part, Member) else None
                 self.faults.append(Damage(what, None, part.at, part.offset, member=member))
+
+    def _is_of_another(self, position: int) -> bool:
+        """Return whether there is a whole record at a position, but that of another one."""
+        head = self._source.read_at(position, RECORD_SIZE + MAX_NAME_NBYTES)
+        try:
+            return unpack_record(head).at != position
+        except (FormatError, UnsupportedError):
+            return False
 
     def _find_members(self, position: int) -> list[Member | Bundled]:
         """Return the members by the records before them, without the index."""

@@ -413,7 +413,7 @@ class PartsJob:
         `stop` is the expected end of the range; None accepts any range of whole chunks.
         """
         array: AnyArray = np.asarray(as_array(rows))
-        count = array.shape[self.axis] if array.ndim and self.shape else 1
+        count = array.shape[self.axis] if self.shape and array.ndim > self.axis else 1
         expected = self.shape and (*self.shape[: self.axis], count, *self.shape[self.axis + 1 :])
         if array.shape != expected:
             raise ValueError(

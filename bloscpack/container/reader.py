@@ -29,7 +29,7 @@ from ..format.codec import (
 )
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
-from ..storage.protocol import ByteSource, Extent, closed_on_error
+from ..storage.protocol import ByteSource, Extent, closed_on_error, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.runs import CHUNKS, most_per_run
 from ..types import AnyArray, BlockRun, BytesLike, StridedItems
@@ -370,6 +370,11 @@ class Container:
                 if not self._is_stored(index, data, digest):
                     data = self.fetch(index).data
                     digest = self.header.checksum.digest(data)
+                if self.front.trailer is not None:  # the chunk may be whole, but that of another
+                    offset, _ = self.stored.extent(index) or (self.data_offset, 0)
+                    stored = StoredChunk(offset, memoryview(data), ChunkHeader.unpack(data))
+                    with errors_at(self.name):
+                        self.stored.compare_trailer(index, stored)
                 yield data, digest
 
     def _is_stored(self, index: int, data: BytesLike, digest: BytesLike) -> bool:

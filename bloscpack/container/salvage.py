@@ -75,6 +75,7 @@ class Salvage:
         if self.grid is not None:
             self.chunk_size, self.nchunks = self.grid.chunk_nbytes, self.grid.nchunks
         self._by_digest, self._knows_all = self._recorded_digests()
+        self._digest_at = {at: digest for digest, all_ in self._by_digest.items() for at in all_}
         self._table = self._read_table()
         self._data_offset = self._find_start()
         runs = list(self._sweep())
@@ -371,7 +372,13 @@ class Salvage:
         return self.nchunks - len(run)
 
     def _fits(self, index: int, chunk: FoundChunk) -> bool:
-        """Return whether the header allows a chunk of this size at this index."""
+        """Return whether a chunk has the digest of this index, and a size that the header allows.
+
+        The digest is compared if that of the index is known. A chunk may be whole, but in the place
+        of another.
+        """
+        if self._front.is_current and self._digest_at.get(index, chunk.digest) != chunk.digest:
+            return False
         if self.nchunks == UNKNOWN:
             return index >= 0
         if not 0 <= index < self.nchunks:

@@ -12,6 +12,7 @@ bytes in, values out.
 import json
 import zlib  # not zlib-ng, which compresses to other bytes than 0.16
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -64,10 +65,17 @@ def encode_values(value: Any, what: str) -> str:
     ValueError
         A list or mapping contains itself, or is nested too deeply.
     """
-    try:
-        return _encode_json(value)
-    except (TypeError, ValueError, RecursionError):
-        return _encode_json(json_values(value, what))
+    with suppress(TypeError, ValueError, RecursionError):  # `json_values` says where
+        if not _has_other_keys(value):
+            return _encode_json(value)
+    return _encode_json(json_values(value, what))
+
+
+def _has_other_keys(value: Any) -> bool:
+    """Return whether a mapping, or one in it, has keys that are not text."""
+    return isinstance(value, dict) and (
+        any(type(key) is not str for key in value) or any(map(_has_other_keys, value.values()))
+    )
 
 
 def describes_array(metadata: Any) -> bool:
@@ -99,9 +107,13 @@ def _plain(value: Any, where: str) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
-        return {
+        found = {
             _key(key, where): _plain(one, f"{where}[{key!r:.80}]") for key, one in value.items()
         }
+        texts = {key if isinstance(key, str) else _encode_json(key) for key in found}
+        if len(texts) < len(value):
+            raise TypeError(f"{where} has keys that are equal as text: {[*value]!r:.80}")
+        return found
     if isinstance(value, list | tuple):
         return [_plain(one, f"{where}[{at}]") for at, one in enumerate(value)]
     # By its attributes, as modules of formats do not import numpy.

@@ -381,7 +381,8 @@ class BloscpackStore(Store):  # type: ignore[misc]
                 err.add_note("nothing since the last flush will be written")
             raise
         after = self._layout
-        self._deleted = {key for key in self._deleted if after.region(key) is not None}
+        # In place, as stores that only read have the same set.
+        self._deleted -= {key for key in self._deleted if after.region(key) is None}
 
     def _fill_deleted(self) -> None:
         """Write chunks that Zarr has deleted and not set again."""

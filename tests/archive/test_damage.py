@@ -110,6 +110,22 @@ def test_a_damaged_index_and_record_lose_one_member(tmp_path: Path) -> None:
     assert report.trailer == "damaged"
 
 
+def test_a_member_in_the_place_of_another_is_lost(tmp_path: Path) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (8, 9000)).astype("u1")
+    bp.savez(tmp_path / "a.blp", one=array, two=array + 1)
+    data = bytearray((tmp_path / "a.blp").read_bytes())
+    one, two = data.find(RECORD_MAGIC), data.find(RECORD_MAGIC, 1000)
+    data[one:two] = data[two : 2 * two - one]
+    report = bp.verify(bytes(data))
+    assert not report.ok
+    assert "member 'one': the content of others is in its place" in str(report.damage[0])
+    report = bp.recover(bytes(data), tmp_path / "b.blp")
+    assert not report.ok
+    assert {name: each.tolist() for name, each in bp.load(tmp_path / "b.blp").items()} == {
+        "two": (array + 1).tolist()
+    }
+
+
 def test_records_inside_of_members_are_not_members(tmp_path: Path) -> None:
     """The content of an array may be an archive, also one that was made for this place."""
     inner = packed({"inner": np.arange(3)})

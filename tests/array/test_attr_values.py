@@ -113,6 +113,13 @@ def test_keys(tmp_path: Path) -> None:
         saved(tmp_path / "a.blp", {"a": {(1, 2): 3}})
 
 
+@pytest.mark.parametrize("keys", [(1, "1"), (True, "true"), (None, "null"), (np.int64(3), "3")])
+def test_keys_that_are_equal_as_text(keys: Any, tmp_path: Path) -> None:
+    nested = {"a": {"b": dict(zip(keys, (1, 2), strict=True))}}
+    with pytest.raises(TypeError, match=r"attrs\['a'\]\['b'\] has keys that are equal as text"):
+        saved(tmp_path / "a.blp", nested)
+
+
 def test_a_value_that_contains_itself(tmp_path: Path) -> None:
     endless: list[Any] = []
     endless.append(endless)

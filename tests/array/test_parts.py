@@ -363,3 +363,11 @@ def test_split(job: PartsJob) -> None:
         f"<bloscpack.PartsJob {job.path!r} shape=(23, 4, 3) dtype=int32 rows_per_chunk=3 "
         f"id={job.id!r}>"
     )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_of_too_few_axes(order: Any, tmp_path: Path) -> None:
+    job = bp.parts(tmp_path / "a.blp", shape=(20, 3), dtype="f8", order=order)
+    with pytest.raises(ValueError, match=r"rows have shape \(3,\)"):
+        job.write(0, np.arange(3.0))
+    job.abort()

@@ -9,7 +9,13 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.damage.recover import ATTRS_KEY
-from bloscpack.exceptions import BloscpackError, FileChangedError, FormatError, NotBloscpackError
+from bloscpack.exceptions import (
+    BloscpackError,
+    ChecksumMismatch,
+    FileChangedError,
+    FormatError,
+    NotBloscpackError,
+)
 from tests.conftest import Some
 
 from .. import arrayfiles
@@ -96,6 +102,31 @@ def test_missing_inside_is_zeros_and_listed() -> None:
     again, newer = recovered(new)
     assert again.ok
     assert newer == new
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_whole_chunks_in_the_places_of_others(swapped: bool, tmp_path: Path) -> None:
+    array = np.random.default_rng(6).integers(0, 256, (10, 1000)).astype("u1")
+    data = bytearray(saved(array, chunks=1, codec="zstd"))
+    starts = take_apart(bytes(data)).starts
+    size = starts[1] - starts[0]
+    two, five = slice(starts[2], starts[2] + size), slice(starts[5], starts[5] + size)
+    other = bytes(data[five])
+    data[five] = data[two]
+    if swapped:
+        data[two] = other
+    report, found = recovered(bytes(data))
+    wanted = array.copy()
+    if not swapped:
+        wanted[5] = 0
+    assert np.array_equal(bp.load(found), wanted)
+    assert report.ok is swapped
+    (tmp_path / "a.blp").write_bytes(data)
+    before = bytes(data)
+    with pytest.raises(ChecksumMismatch, match="recorded in the trailer"):  # noqa: SIM117
+        with bp.open(tmp_path / "a.blp", "r+") as opened:
+            opened[0] = 1
+    assert (tmp_path / "a.blp").read_bytes() == before
 
 
 def test_a_second_recovery_adds_to_the_list() -> None:

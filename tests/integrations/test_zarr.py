@@ -642,6 +642,17 @@ class TestChanges:
         now[0] = 1
         check_equal(bp.load(path), now)
 
+    def test_a_store_that_only_reads_sees_chunks_that_are_back(self, tmp_path: Path) -> None:
+        array = np.arange(1, 61, dtype="i4").reshape(20, 3)
+        bp.save(tmp_path / "a.blp", array, chunks=5)
+        changed = bp.as_zarr(tmp_path / "a.blp", "r+")
+        view = zarr.open_array(changed.store, mode="r", zarr_format=2)
+        changed.resize((10, 3))
+        changed.append(np.full((10, 3), 7, "i4"))
+        changed.store.flush()
+        assert view[12].tolist() == [7, 7, 7]
+        changed.store.close()
+
     def test_an_exception_in_a_block_undoes(self, ramp: Path) -> None:
         with pytest.raises(KeyError), bp.as_zarr(ramp, "r+").store as store:  # noqa: PT012
             zarr.open(store)[3] = 1
