@@ -589,7 +589,8 @@ class Array(StoredArray):
         """Set a selection to `value`, in mode "r+"; `flush` or `close` writes it to the file.
 
         Any index that numpy assigns to. Values are broadcast. Floats may be rounded to the type of
-        the array, other values must fit it.
+        the array, other values must fit it. Tuples for items with fields are converted by numpy,
+        which cuts text that is too long.
 
         Raises
         ------
