@@ -320,7 +320,9 @@ def zarr_content(path: Path) -> dict[str, Any]:
             fill = "" if name in ("complex", "when", "records") else fill
             items = node[...]
             content = items.tolist() if items.dtype.kind == "T" else items.tobytes()
-            found[name] = (items.shape, items.dtype, content, attrs, dims, fill)
+            if not node.shape:  # copies say that there are none, as xarray needs
+                attrs.pop("_ARRAY_DIMENSIONS", None)
+            found[name] = (items.shape, items.dtype, content, attrs, dims or None, fill)
     return found
 
 
