@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..plugin import fields, first_rows, joined
+from .chunk.format import lists_of
 
 
 def gulp_card(directory: Any) -> str:
@@ -11,11 +12,11 @@ def gulp_card(directory: Any) -> str:
     items = directory.merged_meta_dict
 
     def row(id_: str) -> Iterator[object]:
-        entry = items[id_]
         yield id_
-        yield len(entry["frame_info"])
+        triplets, entries = lists_of(id_, items[id_])
+        yield len(triplets)
         yield directory.chunk_lookup[id_]
-        yield entry["meta_data"]
+        yield entries
 
     table = fields(
         {

@@ -1,6 +1,5 @@
 """A Gulp directory: the chunks of a folder as one collection."""
 
-import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from ..plugin import NotFoundError, errors_at, importing, notice
 from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
 from .chunk.format import LABELS_NAME, Listing, chunk_names, list_chunks
 from .gulperrors import DirectoryError
+from .ingest.listfiles import read_json
 from .utils import jpeg_bytes_to_img
 
 
@@ -158,5 +158,4 @@ class GulpDirectory:
 
     def _load_label_dict(self) -> Any:
         """Return the label numbers, which some adapters write beside the chunks."""
-        with open(os.path.join(self.output_dir, LABELS_NAME), "rb") as stream:
-            return json.load(stream)
+        return read_json(os.path.join(self.output_dir, LABELS_NAME))

@@ -6,7 +6,12 @@ Each returns a list of failures. `bloscpack.gulp.verify` checks more, also in ot
 import os
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from itertools import chain
 from typing import Any
+
+from ..plugin import errors_at
+from .chunk.format import frame_info, lists_of
+from .chunk.serializer import folder_of
 
 __all__ = [
     "check_data_file_size",
@@ -42,16 +47,16 @@ def check_data_file_size(gulp_directory: Any) -> list[str]:
     return [
         chunk.data_file_path
         for chunk in gulp_directory.chunks()
-        if os.stat(chunk.data_file_path).st_size != data_end(chunk.meta_dict)
+        if os.stat(chunk.data_file_path).st_size != _data_end(chunk)
     ]
 
 
-def data_end(meta_dict: Mapping[str, Any]) -> int:
+def _data_end(chunk: Any) -> int:
     """Return the end of the data of a chunk according to its index: the largest record end."""
-    return max(
-        (loc + length for item in meta_dict.values() for loc, _, length in item["frame_info"]),
-        default=0,
-    )
+    with errors_at(chunk.meta_file_path, folder_of(chunk.meta_file_path)):
+        items = chunk.meta_dict.items()
+        triplets = chain.from_iterable(lists_of(*each)[0] for each in items)
+        return max((info.loc + info.length for info in map(frame_info, triplets)), default=0)
 
 
 def check_for_duplicate_ids(gulp_directory: Any) -> list[str]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.clipsource import GulpSource
+from bloscpack.gulp.sanity_utils import check_data_file_size
 from bloscpack.media import image
 
 DOCUMENTED = (FormatError, CodecError, UnsupportedError)
@@ -219,3 +220,35 @@ def test_many_frames_of_one_record_take_no_memory(
     # Frames that the caller repeats are not limited.
     assert len(directory["x", [3999] * 50][0]) == 50
     assert len(clip[[3999] * 50]) == 50
+
+
+@pytest.mark.parametrize(
+    "item", [None, [1], {}, {"frame_info": []}, {"frame_info": {}, "meta_data": [{}]}]
+)
+def test_items_without_lists_are_errors_wherever_they_are_used(folder: Path, item: Any) -> None:
+    path = folder / "meta_1.gmeta"
+    path.write_text(json.dumps({"c": item}))
+    directory = GulpDirectory(folder)
+    assert "FormatError" in directory._repr_html_()
+    with pytest.raises(FormatError, match=r"meta_1\.gmeta.*item 'c'"):
+        check_data_file_size(directory)
+    chunk = directory.chunk_objs_lookup[1]
+    data = (folder / "data_1.gulp").read_bytes()
+    with pytest.raises(FormatError, match="item 'c'"), chunk.open("ab"):
+        chunk.append("c", {}, [np.zeros((8, 8), np.uint8)])
+    assert (folder / "data_1.gulp").read_bytes() == data
+    assert json.loads(path.read_text()) == {"c": item}
+
+
+def test_a_wrong_triplet_is_an_error_of_the_check_of_sizes(folder: Path) -> None:
+    items = {"c": {"frame_info": [[0, "4"]], "meta_data": [{}]}}
+    (folder / "meta_1.gmeta").write_text(json.dumps(items))
+    with pytest.raises(FormatError, match=r"meta_1\.gmeta.*three integers"):
+        check_data_file_size(GulpDirectory(folder))
+
+
+@pytest.mark.parametrize("text", ['{"walk": 1', "[" * 100_000, "\x1f"])
+def test_damaged_label_numbers_are_an_error(folder: Path, text: str) -> None:
+    (folder / "label2idx.json").write_text(text)
+    with pytest.raises(FormatError, match=r"label2idx\.json: not JSON"):
+        GulpDirectory(folder)._load_label_dict()

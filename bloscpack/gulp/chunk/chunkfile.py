@@ -27,7 +27,7 @@ from ...plugin import (
 )
 from ..gulperrors import DuplicateIdException, UnknownItemError
 from ..utils import jpeg_bytes_to_img
-from .format import ImgInfo, padding
+from .format import ImgInfo, lists_of, padding
 from .jpegrecords import encode_frame, encode_frames, read_records
 from .serializer import AbstractSerializer, folder_of, json_serializer
 
@@ -226,6 +226,8 @@ class GulpChunk:
             if id_ not in self.meta_dict:
                 self._owners.pop(id_, None)  # another chunk may store the item
             raise
+        with errors_at(self.meta_file_path, folder_of(self.meta_file_path)):
+            lists_of(id_, self._item(id_))
         self._append_meta(id_, meta_data)
         for data in encoded:
             self._write_frame(id_, data)
@@ -337,14 +339,11 @@ class GulpChunk:
         id_ = str(id_)
         if id_ not in self.meta_dict:
             return None
+        triplets, entries = lists_of(id_, self.meta_dict[id_])
         try:
-            item = self.meta_dict[id_]
-            triplets, meta_data = item["frame_info"], dict(item["meta_data"][0])
-        except (KeyError, IndexError, TypeError, ValueError) as err:
-            raise FormatError(f"item {id_!r:.80}: no frame_info and meta_data: {err!r}") from err
-        if not isinstance(triplets, list):
-            raise FormatError(f"item {id_!r:.80}: its frame_info is not a list")
-        return triplets, meta_data
+            return triplets, dict(entries[0])
+        except (IndexError, TypeError, ValueError) as err:
+            raise FormatError(f"item {id_!r:.80}: no object in meta_data: {err!r}") from err
 
     def iter_all(
         self, accepted_ids: Iterable[str] | None = None, shuffle: bool = False

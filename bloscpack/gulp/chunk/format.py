@@ -176,6 +176,15 @@ def load_meta(data: bytes) -> Any:
     return thing
 
 
+def lists_of(id_: str, item: Any) -> tuple[list[Any], list[Any]]:
+    """Return the triplets and the metadata of an item of an index; FormatError if not lists."""
+    parts = item if isinstance(item, dict) else {}
+    triplets, entries = parts.get("frame_info"), parts.get("meta_data")
+    if not isinstance(triplets, list) or not isinstance(entries, list):
+        raise FormatError(f"item {id_!r:.80}: no lists frame_info and meta_data")
+    return triplets, entries
+
+
 def frame_info(triplet: Any) -> ImgInfo:
     """Return a triplet of an index after checking it."""
     if not (
