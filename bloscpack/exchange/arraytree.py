@@ -158,10 +158,11 @@ class ArrayTree:
         for path, node in self._nodes.items():
             if path not in self._folded and node.rows is None:
                 self.inventory.add(f"array {quoted(path)}: {node.why}")
-        attrs = self._plain("the file", self.groups.get("", {}), self.inventory)
-        nested = [key for key in attrs if key.startswith("/")]
+        root = self.groups.get("", {})
+        nested = {key for key in root if isinstance(key, str) and key.startswith("/")}
         self.inventory.add(*(attribute(key) for key in nested))
-        attrs = {key: value for key, value in attrs.items() if key not in nested}
+        own = {key: value for key, value in root.items() if key not in nested}
+        attrs = self._plain("the file", own, self.inventory)
         within = {path[:at] for path in names for at, each in enumerate(path) if each == "/"}
         for path, found in self.groups.items():
             plain = self._plain(f"group {quoted(path)}", found, self.inventory) if path else {}
@@ -325,7 +326,7 @@ class ArrayTree:
         if dims is not None and not (is_default and (name == DEFAULT_NAME or not is_alone)):
             entries = {key: self._entry(self._nodes[path]) for key, path in coords.items()}
             taken = name in dims or name in entries
-            dims = _default(rows.shape) if is_default else [*dims]
+            dims = default_dims(rows.shape) if is_default else [*dims]
             attrs |= {"name": NO_NAME if taken else name, "dims": dims, "coords": entries}
         rest = dict(node.rest)
         if isinstance(rest.get("coords"), dict) and "coords" in attrs:
@@ -361,13 +362,14 @@ def scope(name: str, key: str) -> Iterator[str]:
         yield f"{group}/{key}" if group else key
 
 
-def _default(shape: tuple[int, ...]) -> list[str]:
+def default_dims(shape: tuple[int, ...]) -> list[str]:
+    """Return the names that xarray gives to axes without names."""
     return [f"dim_{axis}" for axis in range(len(shape))]
 
 
 def _is_default(dims: Sequence[str], shape: tuple[int, ...]) -> bool:
     """Return whether axes have no names but those that a file has for axes without names."""
-    pairs = zip(_default(shape), shape, strict=True)
+    pairs = zip(default_dims(shape), shape, strict=True)
     return all(
         each in (name, f"{name}_{length}") for each, (name, length) in zip(dims, pairs, strict=True)
     )

@@ -44,7 +44,7 @@ from ..plugin import (
     quoted,
     typed,
 )
-from .arraytree import ArrayTree, Node, add_text, place_beside
+from .arraytree import ArrayTree, Node, add_text, default_dims, place_beside
 from .library import SourceStream, errors_of
 from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others
 
@@ -335,6 +335,7 @@ class _Writer(TreeWriter):
         self._store = store
         self._format: dict[str, Any] = {"zarr_format": zarr_format}
         self._is_root = arrays.names == ("",)  # an array, and not a group
+        self._lengths: dict[str, int] = {}  # of the axes in a group, by their places
         self.fills_of_text: dict[str, str] = {}  # by the names of arrays, for messages
 
     def _write_group(self, path: str, attrs: Mapping[str, Any]) -> None:
@@ -359,10 +360,25 @@ class _Writer(TreeWriter):
         for key, coord in coords_of(labels).items():
             self._write_coord(place_beside(name, key), coord)
         name_others(attrs, labels)
-        dims = labels.dims if labels else None
-        if not source.rows.shape:
-            dims = ()  # xarray opens no store with an array that says nothing of its axes
+        dims = labels.dims if labels else self._default_dims(name, source.rows.shape)
+        for dim, length in zip(dims, source.rows.shape, strict=True) if dims else ():
+            self._lengths.setdefault(place_beside(name, dim), length)
         return self._create_array(name, source.rows, chunks, attrs, dims, hidden)
+
+    def _default_dims(self, name: str, shape: tuple[int, ...]) -> list[str] | None:
+        """Return names for axes without names: xarray opens no group with an array of such axes.
+
+        Axes of a group that have one name have one length.
+        """
+        if self._is_root and shape:
+            return None
+        names = zip(default_dims(shape), shape, strict=True)
+        return [
+            dim
+            if self._lengths.get(place_beside(name, dim), length) == length
+            else f"{dim}_{length}"
+            for dim, length in names
+        ]
 
     def _unread_fill(self, name: str, attrs: Mapping[str, Any], dtype: Any) -> set[str]:
         """Return the attribute ``_FillValue`` if xarray cannot open an array with it."""

@@ -109,6 +109,7 @@ def encoded_times(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
         values, attrs = coord.values, coord.attrs
         if values.dtype.kind == "S":
             values = np.char.decode(values, "ascii")
+            job.leave_out(f"type of coordinates {quoted(key)} of {of}: bytes become text")
         if values.dtype.kind in "mM":
             with importing:
                 import xarray as xr  # on use: only times need it

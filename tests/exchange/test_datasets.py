@@ -151,6 +151,16 @@ def test_coordinates_of_bytes_that_are_not_text(count: int, tmp_path: Path) -> N
         bp.save(tmp_path / "d.blp", dataset["v"])
 
 
+def test_coordinates_of_bytes_that_are_text(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"v": ("x", np.arange(2))}, coords={"x": [b"a", b"bc"]})
+    bp.save(tmp_path / "a.blp", dataset)
+    for name in ("a.nc", "a.zarr"):
+        result = bp.convert(tmp_path / "a.blp", tmp_path / name)
+        assert result.left_out == ("type of coordinates 'x' of 'v': bytes become text",)
+        xr.testing.assert_identical(opened(tmp_path / name), dataset.assign_coords(x=["a", "bc"]))
+    assert bp.convert(tmp_path / "a.blp", tmp_path / "a.h5").left_out == ()
+
+
 def test_a_file_of_version_3(tmp_path: Path) -> None:
     climate().to_netcdf(tmp_path / "a.nc", engine="scipy", encoding={"t2m": PACKED, "time": HOURS})
     with xr.open_dataset(tmp_path / "a.nc", engine="scipy") as expected:

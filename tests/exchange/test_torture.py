@@ -315,14 +315,16 @@ def zarr_content(path: Path) -> dict[str, Any]:
         if isinstance(node, zarr.Group):
             found[name] = attrs
         else:
+            attrs.pop("_ARRAY_DIMENSIONS", None)
             dims = getattr(node.metadata, "dimension_names", None)
+            dims = dims or node.attrs.get("_ARRAY_DIMENSIONS") or [None] * node.ndim
+            # Copies name all axes, as xarray needs.
+            dims = [None if str(each).startswith("dim_") else each for each in dims]
             fill = repr(node.fill_value) if node.metadata.zarr_format == 2 else ""
             fill = "" if name in ("complex", "when", "records") else fill
             items = node[...]
             content = items.tolist() if items.dtype.kind == "T" else items.tobytes()
-            if not node.shape:  # copies say that there are none, as xarray needs
-                attrs.pop("_ARRAY_DIMENSIONS", None)
-            found[name] = (items.shape, items.dtype, content, attrs, dims or None, fill)
+            found[name] = (items.shape, items.dtype, content, attrs, dims, fill)
     return found
 
 

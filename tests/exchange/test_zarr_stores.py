@@ -213,6 +213,40 @@ def test_xarray_opens_a_store_with_an_array_without_axes(target: str, tmp_path: 
         xarray.testing.assert_identical(found.load(), wanted)
 
 
+@pytest.mark.parametrize("target", ["zarr", "zarr2"])
+def test_xarray_opens_a_store_with_axes_that_have_no_names(target: str, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    wanted = xarray.Dataset(
+        {"a": ("dim_0", [1, 2]), "b": (("dim_0", "x"), np.ones((2, 3))), "c": ("dim_0_3", [0] * 3)}
+    )
+    arrays = {key: each.values for key, each in wanted.items()} | {"b": wanted["b"]}
+    bp.save(tmp_path / "one.blp", arrays["a"])
+    bp.savez(tmp_path / "a.blp", **arrays)
+    bp.convert(tmp_path / "a.blp", tmp_path / "a.zarr", to=target)
+    with xarray.open_zarr(tmp_path / "a.zarr", consolidated=False, chunks=None) as found:
+        xarray.testing.assert_identical(found.load(), wanted)
+    bp.convert(tmp_path / "a.zarr", tmp_path / "b.blp", strict=True)
+    with bp.open(tmp_path / "a.blp") as one, bp.open(tmp_path / "b.blp") as two:
+        assert {key: each.attrs for key, each in one.items()} == {
+            key: each.attrs for key, each in two.items()
+        }
+    # An array that is a store has no other beside it, and xarray does not open it.
+    bp.convert(tmp_path / "one.blp", tmp_path / "one.zarr", to=target)
+    root = zarr.open_array(tmp_path / "one.zarr", mode="r")
+    assert "dimension_names" not in root.metadata.to_dict()
+    assert dict(root.attrs) == {}
+
+
+def test_an_attribute_with_the_name_of_a_group(tmp_path: Path) -> None:
+    root = zarr.create_group(tmp_path / "a.zarr", attributes={"/g": 1, "x": 2})
+    group = root.create_group("g", attributes={"y": 3})
+    group.create_array("v", data=np.arange(3))
+    result = bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp", to="archive")
+    assert result.left_out == ("attribute '/g' of the file",)
+    with bp.open(tmp_path / "a.blp") as archive:
+        assert archive.attrs == {"x": 2, "/g": {"y": 3}}
+
+
 def test_behind_a_url(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     zarr.create_array(tmp_path / "a.zarr", data=np.arange(9))
