@@ -1,6 +1,8 @@
 """Array in a ``.npy`` file, read and written by ranges of items, without mapping it to memory."""
 
+import ast
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from math import prod
@@ -34,6 +36,10 @@ from .library import errors_of
 # numpy reads no header of more than 10,000 bytes.
 HEAD_NBYTES = 16 << 10
 _LENGTH_NBYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
+# Integers as Python 2 wrote them: 3L.
+_LONG = re.compile(rb"(?<=[0-9])L(?=[,)])")
+# Units of time that numpy divides; it crashes if the divisor is 0.
+_DIVIDED = re.compile(r"(?:[mM]8|(?:datetime|timedelta)64)\[[^]]*/")
 
 
 @contextmanager
@@ -137,6 +143,13 @@ def read_header(head: BytesLike) -> tuple[int, tuple[int, ...], bool, Dtype]:
         raise ValueError(f"a header of {length} bytes is too long, or cut off")
     if version == (3, 0):  # numpy's public functions read Latin-1
         text = text.decode().encode("ascii", "backslashreplace")
+    try:
+        found = ast.literal_eval(text.decode("latin-1"))
+    except SyntaxError:
+        text = _LONG.sub(b"", text)
+        found = ast.literal_eval(text.decode("latin-1"))
+    if _DIVIDED.search(repr(found)):
+        raise ValueError("its items are times with a divided unit")
     header = io.BytesIO(len(text).to_bytes(4, "little") + text)
     shape, is_fortran, dtype = npy.read_array_header_2_0(header, 3 * HEAD_NBYTES)
     if dtype.subdtype is not None:

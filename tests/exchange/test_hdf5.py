@@ -293,6 +293,28 @@ class TestHostile:
             bp.convert(tmp_path / "a.h5", tmp_path / "b.blp")
 
 
+@pytest.mark.parametrize("where", ["a group", "a dataset", "items"])
+@pytest.mark.parametrize("outer", ["", "array", "compound"])
+def test_times_with_a_divided_unit(where: str, outer: str, tmp_path: Path) -> None:
+    """Of numpy, which ends the process where the divisor is 0."""
+    kind = h5py.h5t.create(h5py.h5t.OPAQUE, 8)
+    kind.set_tag(b"NUMPY:<M8[D/0]")
+    if outer == "array":
+        kind = h5py.h5t.array_create(kind, (2,))
+    elif outer == "compound":
+        inner, kind = kind, h5py.h5t.create(h5py.h5t.COMPOUND, 8)
+        kind.insert(b"t", 0, inner)
+    space = h5py.h5s.create_simple((3,))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(3)
+        if where == "items":
+            h5py.h5d.create(file.id, b"y", kind, space)
+        else:
+            h5py.h5a.create((file if where == "a group" else file["x"]).id, b"y", kind, space)
+    with pytest.raises(FormatError, match=r"a\.h5: an HDF5 file: '/.*divided unit"):
+        bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+
+
 def test_openers_name_the_command(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["d"] = [1]

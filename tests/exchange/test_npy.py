@@ -84,6 +84,9 @@ def test_options_of_other_types(tmp_path: Path) -> None:
         "{'descr': ('a',), 'fortran_order': False, 'shape': (1,)}",
         "{'descr': 'zz', 'fortran_order': False, 'shape': (1,)}",
         "{'descr': ('<i4', (2, 2)), 'fortran_order': False, 'shape': (1,)}",
+        # numpy divides by it, and ends the process
+        "{'descr': '<M8[D/0]', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': [('t', 'timedelta64[s\\x2f0]')], 'fortran_order': False, 'shape': (1L,)}",
     ],
 )
 def test_damaged_headers(header: str, tmp_path: Path) -> None:
@@ -91,6 +94,14 @@ def test_damaged_headers(header: str, tmp_path: Path) -> None:
     (tmp_path / "a.npy").write_bytes(head + header.encode() + bytes(64))
     with pytest.raises(FormatError, match=r"a\.npy: \.npy file: "):
         bp.convert(tmp_path / "a.npy", tmp_path / "a.blp")
+
+
+def test_integers_as_python_2_wrote_them(tmp_path: Path) -> None:
+    header = b"{'descr': [('5L, m/s', '<i4')], 'fortran_order': False, 'shape': (2L, 1L)}"
+    head = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header
+    (tmp_path / "a.npy").write_bytes(head + bytes(8))
+    bp.convert(tmp_path / "a.npy", tmp_path / "a.blp")
+    assert bp.load(tmp_path / "a.blp").shape == (2, 1)
 
 
 def test_more_axes_than_numpy_has(tmp_path: Path) -> None:
