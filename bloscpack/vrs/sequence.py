@@ -5,7 +5,9 @@ A selection holds only the row numbers of its records; records are read on acces
 
 import operator
 from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, overload
 
@@ -296,15 +298,17 @@ def is_pattern(text: str) -> bool:
 
 def find_stream(content: Content, text: str) -> int:
     """Return the ordinal of the stream with the id `text`."""
-    try:
-        return content.table.streams.index(StreamId.parse(text))
-    except ValueError:
-        listed = ", ".join(map(str, content.table.streams[:20])) or "none"
-        more = len(content.table.streams) - 20
-        raise NotFoundError(
-            f"no stream {text!r:.80}: there are {listed}"
-            + (f" and {more} more" if more > 0 else "")
-        ).at(path=content.source.name) from None
+    streams = content.table.streams  # sorted; a file may have 65,536
+    with suppress(ValueError):
+        wanted = StreamId.parse(text)
+        place = bisect_left(streams, wanted)
+        if streams[place : place + 1] == (wanted,):
+            return place
+    listed = ", ".join(map(str, streams[:20])) or "none"
+    more = len(streams) - 20
+    raise NotFoundError(
+        f"no stream {text!r:.80}: there are {listed}" + (f" and {more} more" if more > 0 else "")
+    ).at(path=content.source.name)
 
 
 def listed(names: Any) -> list[Any]:
