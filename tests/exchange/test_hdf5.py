@@ -296,7 +296,7 @@ class TestHostile:
 @pytest.mark.parametrize("where", ["a group", "a dataset", "items"])
 @pytest.mark.parametrize("outer", ["", "array", "compound"])
 def test_times_with_a_divided_unit(where: str, outer: str, tmp_path: Path) -> None:
-    """Of numpy, which ends the process where the divisor is 0."""
+    """With the divisor 0, numpy ends the process."""
     kind = h5py.h5t.create(h5py.h5t.OPAQUE, 8)
     kind.set_tag(b"NUMPY:<M8[D/0]")
     if outer == "array":
