@@ -1,5 +1,6 @@
 """Checks of arguments: keywords of other libraries explained, sizes as text, lists of names."""
 
+import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -131,3 +132,13 @@ def text_list(name: str, values: Any) -> list[Any]:
     if not isinstance(values, Iterable):
         raise TypeError(f"{name} is a list, not {type(values).__name__}")
     return list(values)
+
+
+def word(name: str, value: int) -> int:
+    """Return a seed or an epoch after a check that it is an integer of 64 bits."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {value!r:.80}")
+    number = operator.index(value)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{name} must be 0 to 2 ** 64 - 1, not {number}")
+    return number

@@ -149,7 +149,9 @@ class ManyArrays(Described):
         """
         if not self._is_open:
             raise ValueError("I/O operation on closed bloscpack.ManyArrays")
-        number = range(len(self.names))[number]
+        if not -len(self.names) <= number < len(self.names):
+            raise IndexError(f"file {number} of {len(self.names)} files")
+        number %= len(self.names)
         array = self._open.get(number)
         if array is None:
             reopen, arguments = self._reopeners[number]

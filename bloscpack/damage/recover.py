@@ -36,6 +36,7 @@ from ..format.trailer import pack_trailer
 from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import open_sink
+from ..storage.url import is_url
 from ..types import BytesLike, Path, Progress
 from .report import Damage, Report, region_of
 
@@ -101,7 +102,7 @@ def same_file(src: Any, dst: Any) -> bool:
     """Return whether the two arguments of `recover` are the same file."""
     if not all(isinstance(one, str | os.PathLike) for one in (src, dst)):
         return src is dst
-    return os.path.exists(dst) and os.path.samefile(src, dst)
+    return (is_url(dst) and src == dst) or (os.path.exists(dst) and os.path.samefile(src, dst))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ..storage.disk import temporary_folder
 from ..storage.protocol import ByteSource, errors_at
 from ..storage.remote.prefetch import copy_to
 from ..storage.remote.source import RemoteSource
-from ..storage.url import is_url
+from ..storage.url import is_url, shown_name
 from ..types import Path, Progress, ProgressOption
 from .identify import identify, refuse_other_folder
 from .table import ARRAYS
@@ -83,14 +83,14 @@ def recover(
     A file behind a URL is fetched once, to a temporary file in the folder of `dst`.
     """
     shown = as_progress(progress)
+    if same_file(src, dst):
+        raise ValueError(f"source and target are the same file: {shown_name(src)!r}")
     if is_url(src) and not src.endswith("/"):
         remote = None
         with suppress(FileNotFoundError, IsADirectoryError):  # it may be a folder
             remote = RemoteSource(src, storage_options)
         if remote is not None:
             return _recover_remote(remote, dst, nthreads, shown)
-    if same_file(src, dst):
-        raise ValueError(f"source and target are the same file: {src!r}")
     filetype, source = identify(src, storage_options, folders=True)
     refuse_other_folder(filetype, source)
     recover_type = (filetype or ARRAYS).recover

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
+from ..keywords import word
 from ..storage.url import is_url
 
 _Positions = np.ndarray[Any, np.dtype[np.uint64]]
@@ -193,7 +194,7 @@ class ClipSampler:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self.epoch = 0
         self._length = length
-        self._seed = _checked_seed(seed)
+        self._seed = word("seed", seed)
         self._shuffle = shuffle
         # Python's integers: JSON cannot hold those of numpy, and these overflow.
         self._rank = operator.index(rank)
@@ -268,11 +269,10 @@ class ClipSampler:
         A position set by `load_state_dict` is kept if the epoch is the one in that state. A loop
         over epochs may therefore call this in each round, including the resumed one.
         """
-        if epoch < 0:
-            raise ValueError(f"epoch must not be negative, got {epoch}")
+        epoch = word("epoch", epoch)
         if epoch != self.epoch or self._has_begun:
             self._first = self._given = 0
-        self.epoch, self._has_begun = operator.index(epoch), False
+        self.epoch, self._has_begun = epoch, False
 
     def state_dict(self, seen: int | None = None) -> dict[str, Any]:
         """Return the position of the pass, as numbers that JSON can hold.
@@ -325,7 +325,7 @@ class ClipSampler:
                 f"the state is for position {position} of {length} clips, but there are "
                 f"{self._length}"
             )
-        seed = _checked_seed(seed)
+        seed, epoch = word("seed", seed), word("epoch", epoch)
         check_settings(self._settings(), state)
         self._seed, self.epoch = seed, epoch
         self._first, self._given, self._has_begun = position, 0, False
@@ -344,9 +344,3 @@ def check_settings(settings: Mapping[str, Any], state: Mapping[str, Any], of: st
                 f"the state was made with {name}={given!r:.80}{of}, but here it is {value!r:.80}: "
                 "resume with the settings of the state"
             )
-
-
-def _checked_seed(seed: int) -> int:
-    if not 0 <= seed <= MAX_SEED:
-        raise ValueError(f"seed must be 0 to 2 ** 64 - 1, not {seed}")
-    return operator.index(seed)

@@ -59,7 +59,7 @@ class FrameBatches(Passes):
     index     int64, the items
     start     int64, the first frames of the windows
     seed      int64, drawn for the item and the epoch
-    label     with `label`: int64, float64 or bool if all labels are such numbers, else a list
+    label     with `label`: an array if all labels are numbers of one type, else a list
     meta      list of dict, with `with_meta`
     ========  ==================================================================================
 
@@ -153,10 +153,10 @@ class _BytePool:
 
 def _column(values: list[Any]) -> Any:
     """Return numbers of one type as an array, other values as they are."""
-    kinds = {type(value) for value in values}
-    if kinds not in ({bool}, {int}, {float}):
+    kind, *others = {type(value) for value in values}
+    if others or not issubclass(kind, bool | int | float | np.number | np.bool_):
         return values
     try:
-        return np.array(values, np.int64 if kinds == {int} else None)
+        return np.array(values, np.int64 if kind is int else None)
     except OverflowError:  # labels above 2 ** 63
         return values

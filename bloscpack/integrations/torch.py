@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ..frames.sampler import ClipIndex, ClipSampler, check_settings
-from ..keywords import explain_keywords
+from ..keywords import explain_keywords, word
 from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
 from .training.devicedecoder import checked_device, code_batch
@@ -34,6 +34,8 @@ __all__ = [
 
 # Axes of frames of shape (T, H, W, C) in each layout.
 _LAYOUTS = {"thwc": (0, 1, 2, 3), "tchw": (0, 3, 1, 2), "cthw": (3, 0, 1, 2)}
+# Number of the worker and of all workers, in a process without any.
+_ALONE = [0, 1]
 
 
 class FrameDataset:
@@ -185,7 +187,7 @@ class FrameDataset:
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of random numbers, if the indices do not come from a `ClipSampler`."""
-        self._reader.epoch = epoch
+        self._reader.epoch = word("epoch", epoch)
 
     def _laid_out(self, frames: torch.Tensor) -> torch.Tensor:
         if self._layout == "thwc":
@@ -367,6 +369,7 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
         **order: Unpack[Order],
     ) -> None:
         self._sampler = ClipSampler(dataset, batch_size=batch_size, **order)
+        self._batch_size = batch_size
         self._dataset = dataset
         self._collate = collate_fn
         # Batches of the epoch, of all workers, that come before the next one of this worker.
@@ -401,23 +404,23 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place in the epoch, in this process."""
-        state = {
-            **self._sampler.state_dict(seen=0),
-            "batches": self._given,
-            "worker": list(_worker()),
-        }
+        worker, seen, batches = list(_worker()), 0, self._given
+        if worker == _ALONE:  # the place is that of the sampler, for any number of workers
+            seen, batches = min(batches * self._batch_size, self._sampler.nyielded), 0
+        state = {**self._sampler.state_dict(seen), "batches": batches, "worker": worker}
         return {**state, "epoch": state["epoch"] + 1, "position": 0} if self._has_ended else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was called, with the same number of workers.
 
-        A state that was made without workers counts all batches, and fits any number of them.
+        A state that was made without workers fits any number of them, and of ranks.
         Errors are those of `ClipSampler.load_state_dict`.
         """
         given = state.get("batches")
-        if not isinstance(given, int) or given < 0:
+        is_alone = state.get("worker") == _ALONE
+        if not isinstance(given, int) or given < 0 or (is_alone and given):
             raise ValueError(f"not a state of a FrameStream: {state!r:.200}")
-        if state.get("worker") != [0, 1]:
+        if not is_alone:
             check_settings({"worker": list(_worker())}, state)
         own = {"batches", "worker"}
         self._sampler.load_state_dict({k: v for k, v in state.items() if k not in own})

@@ -65,6 +65,16 @@ def without_secrets(text: str) -> str:
     return _URL_IN_TEXT.sub(clean, text)
 
 
+def options_of(storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a copy of the options for a URL, or raise TypeError."""
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise TypeError(
+            "storage_options must be a mapping, such as {'anon': True}, not "
+            f"{type(storage_options).__name__}"
+        )
+    return dict(storage_options or {})
+
+
 def refuse_options(where: Any, storage_options: Mapping[str, Any] | None) -> None:
     """Raise ValueError if `storage_options` are given for anything but a URL.
 

@@ -226,6 +226,7 @@ def test_mismatched_states() -> None:
         ({"drop_last": True}, "made with drop_last=True, but here it is False"),
         ({"batch_size": 2}, "made with batch_size=2, but here it is None"),
         ({"batches": 2}, "not a state"),
+        ({"epoch": 1 << 64}, "epoch must be"),
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict({**state, **wrong})

@@ -237,7 +237,7 @@ def test_collating_transformed_items(source: MemorySourceOfClips) -> None:
 
 def test_collating_leaves_other_data_sets_as_they_are() -> None:
     rows, others = torch.zeros(6, 4), [torch.zeros(4) for _ in range(3)]
-    for items in ([rows[2], rows[3]], [rows[5]], [others[0]]):
+    for items in ([rows[2], rows[3]], [rows[5]], [others[0]], rows.unbind()):
         collate_clips([{"x": each} for each in items])["x"].add_(1)
     assert not rows.any()
     assert not others[0].any()
@@ -253,6 +253,51 @@ def test_collating_keeps_gradients_and_flags() -> None:
         assert torch.equal(collate_clips([{"x": row} for row in rows])["x"], torch.stack(rows))
     sparse = torch.eye(3).to_sparse()
     assert collate_clips([{"x": sparse}] * 2)["x"].to_dense().sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        ([{"a": 1}, {"a": 1, "b": 2}], ValueError, r"one has \['a'\], another \['a', 'b'\]"),
+        ([{"a": 1, "b": 2}, {"a": 1}], ValueError, r"one has \['a', 'b'\], another \['a'\]"),
+        ([(torch.zeros(2), 1)], TypeError, "must be dicts, not tuple: pass another collate_fn"),
+    ],
+)
+def test_collating_loses_no_entry(items: list[Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        collate_clips(items)
+    assert collate_clips([]) == {}
+
+
+def test_default_collate_loses_no_entry(source: MemorySourceOfClips) -> None:
+    items = FrameDataset(source, length=2).__getitems__([0, 1])
+    items[1]["more"] = 1
+    with pytest.raises(ValueError, match="the same entries"):
+        torch.utils.data.default_collate(items)
+
+
+@pytest.mark.parametrize("index", [1.5, "1", torch.tensor(1.5), slice(1), [0]])
+def test_only_integers_are_items(source: MemorySourceOfClips, index: Any) -> None:
+    dataset = FrameDataset(source, length=2)
+    assert dataset[torch.tensor(1)]["id"] == dataset[np.uint8(1)]["id"] == "b"
+    with pytest.raises(TypeError):
+        dataset[index]
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 64, 1.5, None])
+def test_seeds_and_epochs_have_64_bits(source: MemorySourceOfClips, seed: Any) -> None:
+    """Others would be taken modulo 2 ** 64, or fail in a worker."""
+    error = ValueError if isinstance(seed, int) else TypeError
+    with pytest.raises(error, match="seed must be"):
+        FrameDataset(source, seed=seed)
+    with pytest.raises(error, match="epoch must be"):
+        FrameDataset(source).set_epoch(seed)
+
+
+@pytest.mark.parametrize("given", [None, 3, lambda: None])
+def test_sources_without_clips(given: Any) -> None:
+    with pytest.raises(TypeError, match="source must be a path"):
+        FrameDataset(given)
 
 
 def test_collating_labels_above_int64() -> None:

@@ -136,6 +136,23 @@ def test_the_epoch_of_a_stream_is_set_when_it_resumes() -> None:
         assert taken(other) == rest
 
 
+@pytest.mark.slow
+def test_a_stream_resumes_with_workers_in_its_order() -> None:
+    stream: Any = FrameStream(dataset(), 4, seed=2)
+    running = iter(stream)
+    found = [plain([next(running)])]
+    other: Any = FrameStream(dataset(), 4, seed=2)
+    other.load_state_dict(stream.state_dict())
+    loader = DataLoader(other, batch_size=None, num_workers=2)
+    assert found + taken(loader) == two_epochs()[:NBATCHES]
+    halves = [FrameStream(dataset(), 4, rank=rank, world_size=2) for rank in range(2)]
+    for half in halves:
+        half.load_state_dict(stream.state_dict())
+    rest = [number for half in halves for batch in half for number in batch["index"].tolist()]
+    assert len(rest) == 18  # one is repeated, so that both have 9
+    assert set(found[0][0][2] + rest) == set(range(21))
+
+
 def test_a_batch_that_failed_is_not_left_out() -> None:
     stream = FrameStream(_Failing(6), 2, shuffle=False)
     with pytest.raises(OSError, match="item 3"):

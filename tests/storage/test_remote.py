@@ -146,6 +146,21 @@ class TestRequests:
         assert bytes(source.read_at(0, 100_000)) == DATA[:100_000]
         assert ranges(remote.server) == [(0, HEAD_NBYTES), (HEAD_NBYTES, 100_000 - HEAD_NBYTES)]
 
+    def test_two_threads_make_the_head_longer(
+        self, remote: Remote, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = remote.open()
+        fetch = source._fetch
+
+        def fetched(extents: Any) -> list[bytes]:
+            found = fetch(extents)
+            source._head = DATA[:100_000]  # by another thread
+            return found
+
+        monkeypatch.setattr(source, "_fetch", fetched)
+        source.keep_head(90_000)
+        assert bytes(source.read_at(0, 90_000)) == DATA[:90_000]
+
     def test_memory_is_bounded(self, remote: Remote) -> None:
         big = DATA * 5
         source = remote.open(big)
@@ -509,8 +524,14 @@ class TestOpenSource:
             open_source("a.blp", {"anon": True})
 
     def test_an_unknown_kind_of_url(self) -> None:
-        with pytest.raises(ValueError, match="nonsense"):
-            open_source("nonsense://a")
+        for url in ("nonsense://a", "nonsense://a::memory://b"):
+            with pytest.raises(ValueError, match=f"{url}: fsspec cannot open it"):
+                open_source(url)
+
+    @pytest.mark.parametrize("options", ["anon", ["anon"], 3])
+    def test_options_are_a_mapping(self, options: Any) -> None:
+        with pytest.raises(TypeError, match="storage_options must be a mapping"):
+            open_source("memory://box/a", options)
 
     def test_closed(self) -> None:
         fsspec.filesystem("memory").pipe_file("/box/a", DATA)

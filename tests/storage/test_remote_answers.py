@@ -13,6 +13,7 @@ import aiohttp
 import fsspec
 import pytest
 from fsspec.implementations.ftp import FTPFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 from bloscpack.exceptions import FileChangedError, RemoteError, UnsupportedError
 from bloscpack.storage.file import open_source
@@ -141,6 +142,10 @@ class ReadTimeoutError(Exception):
     """Named like the errors of botocore, which do not derive from OSError."""
 
 
+class ResponseStreamingError(Exception):
+    """Named like the error of botocore for a connection that breaks inside a body."""
+
+
 class EndpointConnectionError(Exception):
     """Also named like an error of botocore."""
 
@@ -150,6 +155,7 @@ class EndpointConnectionError(Exception):
     [
         (ReadTimeoutError(), None, TransientError),
         (EndpointConnectionError(), None, TransientError),
+        (ResponseStreamingError(), None, TransientError),
         (ConnectionResetError(), None, TransientError),
         (EOFError(), None, TransientError),
         (aiohttp.ServerDisconnectedError(), None, TransientError),
@@ -241,6 +247,24 @@ def test_a_body_without_end() -> None:
         assert ended.wait(120)
         thread.join(240)
     assert sent < 1 << 27
+
+
+def test_a_file_system_that_ignores_ranges() -> None:
+    class Whole(MemoryFileSystem):  # type: ignore[misc]
+        protocol = "wholememory"
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            stripped: str = MemoryFileSystem._strip_protocol(path.rpartition("://")[2])
+            return stripped
+
+        def cat_file(self, path: str, start: Any = None, end: Any = None, **_: Any) -> bytes:
+            return DATA
+
+    fsspec.filesystem("memory").pipe_file("/whole", DATA)
+    fsspec.register_implementation("wholememory", Whole, clobber=True)
+    with pytest.raises(UnsupportedError, match="all of its 262144 bytes"):
+        open_source("wholememory://whole")
 
 
 @pytest.mark.parametrize("new", [DATA[:-1], DATA[::-1]])

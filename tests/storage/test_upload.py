@@ -368,6 +368,89 @@ def test_options_are_for_urls(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("url", ["memory://box/a/", "memory://", "s3://box", "s3://box/"])
+def test_a_folder_is_not_written_to(url: str) -> None:
+    """Without its last slash it would be the name of an object."""
+    for write in (
+        lambda: bp.save(url, np.zeros(3)),
+        lambda: bp.frames.create(url, overwrite=True),
+        lambda: bp.parts(url, shape=(3,), dtype="u1"),
+    ):
+        with pytest.raises(UnsupportedError, match="names no object in a folder"):
+            write()
+
+
+def test_an_array_of_an_archive_is_not_written_to() -> None:
+    """For fsspec it would be a chain, whose whole object is replaced."""
+    bp.savez("memory://box/z.blp", a=SMALL)
+    for write in (
+        lambda url: bp.save(url, SMALL),
+        lambda url: bp.savez(url, a=SMALL),
+        lambda url: bp.frames.create(url, overwrite=True),
+        lambda url: bp.Writer(url, dtype="u1"),
+        lambda url: bp.parts(url, shape=(3,), dtype="u1"),
+    ):
+        for name in "ab":
+            with pytest.raises(UnsupportedError, match=r"z\.blp::/.* names an array"):
+                write(f"memory://box/z.blp::/{name}")
+    assert np.array_equal(bp.load("memory://box/z.blp")["a"], SMALL)  # type: ignore[call-overload]
+
+
+def test_an_object_is_not_recovered_to_itself() -> None:
+    bp.save("memory://box/damaged.blp", SMALL)
+    with pytest.raises(ValueError, match="the same file"):
+        bp.recover("memory://box/damaged.blp", "memory://box/damaged.blp")
+
+
+@pytest.mark.parametrize("array", [SMALL, LARGE], ids=["put", "multipart"])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_an_own_object_whose_response_was_lost_is_not_that_of_another(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, array: Any, is_own: bool
+) -> None:
+    """The retry finds the object that the first try made, or one of the same size."""
+    s3.remove("a")
+    ends = []
+
+    def answer(method: str, path: str, headers: Any, body: bytes) -> Answer:
+        if "If-None-Match" not in headers:
+            return S3Server.answer(s3, method, path, headers, body)
+        ends.append(path)
+        if len(ends) > 1:
+            return Answer(412, {}, b"<Error><Code>PreconditionFailed</Code></Error>")
+        S3Server.answer(s3, method, path, headers, body)
+        if not is_own:
+            s3.put("a", bytes(len(s3.object("a"))))
+        return Answer(503, {}, b"")
+
+    monkeypatch.setattr(s3, "answer", answer)
+    options = {"overwrite": False, "storage_options": s3.options}
+    if is_own:
+        bp.save("s3://box/a", array, **options)  # type: ignore[call-overload]
+    else:
+        with pytest.raises(FileExistsError):
+            bp.save("s3://box/a", array, **options)  # type: ignore[call-overload]
+    assert len(ends) == 2
+    assert any(s3.object("a")) is is_own
+
+
+@pytest.mark.parametrize(
+    ("array", "method", "field"),
+    [(SMALL, "PUT", "ETag"), (LARGE, "PUT", "ETag"), (LARGE, "POST", "UploadId")],
+)
+def test_responses_of_another_server(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, array: Any, method: str, field: str
+) -> None:
+    """A server that accepts all requests has not stored anything."""
+    answer = s3.answer
+
+    def empty(*asked: Any) -> Answer:
+        return Answer(200, {}, b"") if asked[0] == method else answer(*asked)
+
+    monkeypatch.setattr(s3, "answer", empty)
+    with pytest.raises(RemoteError, match=f"s3://box/a: .*has no {field}"):
+        bp.save("s3://box/a", array, storage_options=s3.options)
+
+
 def test_a_version_of_an_object_is_not_written_to() -> None:
     url = "s3://box/a?versionId=x"
     for write in (

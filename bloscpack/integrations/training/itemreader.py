@@ -4,6 +4,7 @@ Random numbers are drawn for (seed, epoch, item), so that they do not depend on 
 workers, threads or machines. Nothing here imports a framework.
 """
 
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from ...filetypes.open import open_frames
 from ...frames.protocol import Clip, FrameSource, Request, result_form
 from ...frames.sampler import ClipIndex, digest_of, random_number
 from ...frames.windows import Short, Start, Windows
-from ...keywords import text_list
+from ...keywords import text_list, word
 from ...storage.url import refuse_options
 from ...types import AnyArray
 
@@ -73,7 +74,7 @@ class ItemReader:
         )
         self._label = given.get("label")
         self._with_meta = given["with_meta"]
-        self.seed = seed
+        self.seed = word("seed", seed)
         self._nthreads = nthreads
         self.epoch = 0
         opened = self._where.source()
@@ -130,7 +131,7 @@ class ItemReader:
     def _plan(self, source: FrameSource, index: int) -> tuple[Clip, Any, Item]:
         """Return the clip and the frames to read for an index, and the item without its frames."""
         epoch = index.epoch if isinstance(index, ClipIndex) else self.epoch
-        ordinal = int(index)
+        ordinal = operator.index(index)  # `int` would take 1.5 and "1"
         if not -len(self) <= ordinal < len(self):
             raise IndexError(f"item {ordinal} of a dataset of {len(self)}")
         ordinal %= len(self)
@@ -236,6 +237,17 @@ class Plan:
         return arrays[0] if shapes is not forms else arrays
 
 
+def _checked(source: Any) -> FrameSource:
+    """Return a source of clips, or raise TypeError for another object."""
+    if not (hasattr(source, "keys") and hasattr(source, "read")):
+        raise TypeError(
+            "source must be a path, a list of paths, a source of clips such as "
+            f"bloscpack.frames.open returns, or a function that opens one, not {source!r:.80}"
+        )
+    found: FrameSource = source
+    return found
+
+
 class _Place:
     """The source of clips, opened once in each process."""
 
@@ -248,7 +260,7 @@ class _Place:
         if self._is_own:
             self._source = open_frames(source, storage_options=storage_options)
         elif self._open is None:
-            self._source = source
+            self._source = _checked(source)
         # Function that reopens the source in another process, and its arguments.
         self._reopener: tuple[Any, ...] = ()
         self._pid = -1
@@ -261,7 +273,7 @@ class _Place:
                 self._source = reopen(*arguments)
             return self._source
         if self._source is None or self._pid != os.getpid():
-            self._source = self._open()
+            self._source = _checked(self._open())
             self._pid = os.getpid()
         return self._source
 

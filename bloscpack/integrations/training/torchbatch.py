@@ -92,17 +92,33 @@ def tensor_of(array: AnyArray) -> torch.Tensor:
 
 def collate(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return one batch of items; see `collate_clips`."""
-    # A tensor that is alone in its memory may be one that another data set keeps.
-    in_place = len(items) > 1 or isinstance(items[0], SharedDict)
-    batch = {name: _collated([item[name] for item in items], in_place) for name in items[0]}
+    names = _names_of(items)
+    in_place = all(isinstance(item, SharedDict) for item in items)
+    batch = {name: _collated([item[name] for item in items], in_place) for name in names}
     return batch if get_worker_info() is None else SharedDict(batch)
+
+
+def _names_of(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the entries of items, or raise an error if these differ."""
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise TypeError(
+                f"items must be dicts, not {type(item).__name__}: pass another collate_fn, such as "
+                "torch.utils.data.default_collate"
+            )
+        if item.keys() != items[0].keys():
+            raise ValueError(
+                "the items of a batch must have the same entries; one has "
+                f"{list(items[0])!r:.200}, another {list(item)!r:.200}"
+            )
+    return list(items[0]) if items else []
 
 
 def _collated(values: list[Any], in_place: bool) -> Any:
     kinds = {type(value) for value in values}
     if kinds == {torch.Tensor}:
         if _are_alike(values):
-            joined = _joined(values) if in_place else None
+            joined = _joined(values, in_place=in_place)
             return torch.stack(values) if joined is None else joined
     elif kinds in ({bool}, {int}, {float}):
         with suppress(ValueError, RuntimeError):  # an integer above 2 ** 63
@@ -121,11 +137,11 @@ def _collate_as_default(
 ) -> dict[str, Any]:
     """Do what torch's ``default_collate`` does for dicts, but copy frames once at most."""
     batch = {}
-    for name in items[0]:
+    for name in _names_of(items):
         values = [item[name] for item in items]
         joined = None
         if {type(value) for value in values} == {torch.Tensor} and _are_alike(values):
-            joined = _joined(values, contiguous=True)
+            joined = _joined(values, in_place=True, contiguous=True)
         batch[name] = default_collate(values) if joined is None else joined
     return batch if get_worker_info() is None else SharedDict(batch)
 
@@ -134,11 +150,14 @@ def _are_alike(tensors: list[torch.Tensor]) -> bool:
     return len({(tensor.shape, tensor.dtype) for tensor in tensors}) == 1
 
 
-def _joined(tensors: list[torch.Tensor], *, contiguous: bool = False) -> torch.Tensor | None:
+def _joined(
+    tensors: list[torch.Tensor], *, in_place: bool, contiguous: bool = False
+) -> torch.Tensor | None:
     """Stack tensors of one shape, in place or into the memory of a worker, or return None.
 
     They stay where they are if they follow each other in memory that holds nothing else, as the
-    frames of one read do. Parts of a larger tensor belong to the data set, and are copied.
+    frames of one read do, and it is that of a worker or may be used `in_place`. Other tensors may
+    belong to a data set that keeps them, and are copied.
     """
     # The flags of a tensor are not in its memory, nor are the others' gradients in the first.
     if any(
@@ -156,6 +175,7 @@ def _joined(tensors: list[torch.Tensor], *, contiguous: bool = False) -> torch.T
         and offsets == [step * k for k in range(len(tensors))]
         and first.untyped_storage().nbytes() == len(tensors) * step * first.itemsize
     )
+    do_follow = do_follow and (in_place or _place_of(first) is not None)
     if do_follow and (first.is_contiguous() or not contiguous):
         return first.as_strided((len(tensors), *first.shape), (step, *first.stride()))
     return _stacked_in_worker(tensors)
@@ -180,20 +200,26 @@ def _reduced(batch: SharedDict) -> Reduced:
     if _ring is None or _ring.pid != os.getpid():
         return dict, (dict(batch),)
     numbers: set[int] = set()
-    packed = {name: _packed(value, _ring, numbers) for name, value in batch.items()}
+    packed = {name: _packed(value, numbers) for name, value in batch.items()}
     return _rebuilt, (packed, {number: _ring.send(number) for number in numbers})
 
 
-def _packed(value: Any, ring: SharedRing, numbers: set[int]) -> Any:
+def _place_of(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """Return the slot and the offset of a tensor in the memory that this worker lends, or None."""
+    is_own = _ring is not None and _ring.pid == os.getpid()
+    return _ring.place_of(tensor.data_ptr()) if is_own else None  # type: ignore[union-attr]
+
+
+def _packed(value: Any, numbers: set[int]) -> Any:
     if type(value) is list and any(type(each) is torch.Tensor for each in value):
-        return _Parts([_packed(each, ring, numbers) for each in value])
+        return _Parts([_packed(each, numbers) for each in value])
     if type(value) is not torch.Tensor or value.requires_grad:
         return value
     if value.device.type != "cpu" or value.layout != torch.strided or not value.numel():
         return value
     # A conjugate or negative is a flag of the tensor, and not in its memory.
     value = value.resolve_conj().resolve_neg()
-    place = ring.place_of(value.data_ptr())
+    place = _place_of(value)
     if place is not None:
         number, offset = place
         numbers.add(number)

@@ -9,7 +9,7 @@ from ...parallel.imports import importing
 from ..file import FileSource
 from ..protocol import ByteSource
 from ..remote.source import RemotePlace, RemoteSource
-from ..url import in_folder, is_url, refuse_options, shown
+from ..url import in_folder, is_url, options_of, refuse_options, shown
 
 
 class ListedFolder:
@@ -29,7 +29,7 @@ class ListedFolder:
         where: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.options = dict(storage_options or {})
+        self.options = options_of(storage_options)
         self.has_latency = is_url(where)
         self._entries: dict[str, tuple[int | None, str]] = {}
         if self.has_latency:
@@ -117,7 +117,7 @@ def _matching(pattern: str, storage_options: Mapping[str, Any] | None) -> list[s
         with importing:  # see `ListedFolder`
             from ..remote import retry
 
-        names = retry.matching(pattern, dict(storage_options or {}))
+        names = retry.matching(pattern, options_of(storage_options))
     else:
         names = [name for name in glob.glob(pattern, recursive=True) if os.path.isfile(name)]
     if not names:

@@ -77,6 +77,8 @@ class S3Object:
         self.gate = asyncio.Semaphore(MAX_REQUESTS)
         self._filesystem = filesystem
         self._bucket, self._key, version = filesystem.split_path(path)
+        if not self._key:
+            raise IsADirectoryError(21, "is a bucket: add the name of an object in it", name)
         self._version = {"VersionId": version} if version else {}
         self._name = name
 
@@ -159,7 +161,7 @@ class HttpObject:
 
     async def _answer(self, response: Any, offset: int, nbytes: int) -> Answer:
         found = response.headers
-        if found.get("Content-Encoding", "identity") != "identity":
+        if found.get("Content-Encoding", "").lower() not in ("", "identity"):
             message = (
                 f"the server sends it encoded ({found['Content-Encoding']}), so its parts cannot "
                 "be read separately; configure the server to send it unencoded"
@@ -214,6 +216,8 @@ class OtherObject:
             raise
         except Exception as err:
             raise translate(err, status_of(err), self._name) from cause_of(err)
+        if len(data) > stop - offset:
+            raise no_ranges_error(self._name, len(data))
         return Answer(bytes(data), size, tag)
 
     async def _version(self) -> tuple[int, str]:

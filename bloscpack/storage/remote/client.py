@@ -34,7 +34,7 @@ except ImportError as err:
 from ...exceptions import RemoteError
 from ...parallel.imports import importing
 from ..runs import MAX_REQUESTS
-from ..url import shown
+from ..url import shown, without_secrets
 from .errors import cause_of, message_of
 
 # Largest number of cached clients; creating one takes about 0.1 s.
@@ -98,12 +98,8 @@ def _close_session(loop: Any, session: Any) -> None:
 
 def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     """Return a file system of this process for a URL, and the path in it."""
-    global _clients, _clients_pid
-    if _clients_pid != os.getpid():
-        leave_alone(_clients)
-        _clients, _clients_pid = {}, os.getpid()
-        _gates.clear()  # the parent may have held one
-        _closing.clear()  # closed by a thread of the parent, so `close_clients` would wait in vain
+    global _clients
+    _leave_those_of_parent()
     scheme, is_chain = url.partition("://")[0], "::" in url
     given = options
     if scheme in ("s3", "s3a"):
@@ -132,6 +128,10 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             f"{shown(url)}: {err}; 'bloscpack[s3]' brings s3fs, 'bloscpack[http]' aiohttp",
             name=err.name,
         ) from err
+    except ValueError as err:
+        raise ValueError(f"{shown(url)}: fsspec cannot open it: {without_secrets(str(err))}") from (
+            cause_of(err)
+        )
     except (OSError, BadZipFile, TarError) as err:  # some connect, or read an archive, immediately
         raise RemoteError(message_of(err)).at(path=shown(url)) from cause_of(err)
     if scheme in ("s3", "s3a"):
@@ -144,6 +144,15 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     # The dict is replaced, not changed, as another thread may be using it.
     _clients = dict([*others.items()][1 - _MAX_CLIENTS :]) | {key: filesystem}
     return filesystem, path
+
+
+def _leave_those_of_parent() -> None:
+    global _clients, _clients_pid
+    if _clients_pid != os.getpid():
+        leave_alone(_clients)
+        _clients, _clients_pid = {}, os.getpid()
+        _gates.clear()  # the parent may have held one
+        _closing.clear()  # closed by a thread of the parent, so `close_clients` would wait in vain
 
 
 def _key_of(scheme: str, url: str, options: dict[str, Any]) -> tuple[str, ...]:

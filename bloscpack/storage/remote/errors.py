@@ -30,6 +30,8 @@ _TRANSIENT_CODES = frozenset(
         "ThrottlingException",
     )
 )
+# Parts of the names of errors of botocore that a retry may avoid.
+_TRANSIENT_NAMES = ("Timeout", "Connection", "Streaming", "IncompleteRead")
 # Errors that are raised without translation.
 OWN_ERRORS = (UnsupportedError, FileChangedError, RemoteError, ImportError)
 # Longest quote of a foreign error, in characters; some servers send whole pages.
@@ -95,8 +97,7 @@ def translate(err: Exception, status: int | None, name: str) -> Exception:
         status in _TRANSIENT_STATUS
         if status is not None
         else isinstance(err, OSError | asyncio.TimeoutError | aiohttp.ClientError | EOFError)
-        or "Timeout" in type(err).__name__
-        or "Connection" in type(err).__name__
+        or any(name in type(err).__name__ for name in _TRANSIENT_NAMES)
     )
     if is_transient and not isinstance(
         err, aiohttp.InvalidURL | aiohttp.ClientConnectorCertificateError

@@ -18,7 +18,7 @@ from ...types import BytesLike
 from ..partfolder import GONE, SUFFIX, checked_id
 from ..protocol import ByteSink, JoinSink
 from ..runs import REMOTE
-from ..url import shown
+from ..url import options_of, shown
 from .source import RemotePlace, RemoteSource
 from .upload import check_absent, check_writable, is_s3_url, open_upload
 
@@ -50,13 +50,13 @@ class RemoteParts:
         self.name = shown(url)
         check_writable(url)
         parent, _, name = url.rpartition("/")
-        if "::" in url or not name or parent.endswith(":/"):
+        if "::" in url or parent.endswith(":/"):
             why = "is a chain of file systems" if "::" in url else "names no object in a folder"
             raise UnsupportedError(f"it {why}, so parts cannot be stored beside it").at(
                 path=self.name
             )
         self._url = url
-        self._options = dict(options or {})
+        self._options = options_of(options)
         self._overwrite = overwrite
         self._parent = parent
         self._prefix = f".bloscpack-{xxh3_64_hexdigest(name.encode())}-"

@@ -1,6 +1,7 @@
 """Requests to S3 through the client of s3fs, with retries and translated errors."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from hashlib import md5
 from typing import Any
 
 from ...exceptions import RemoteError
@@ -13,6 +14,14 @@ from .retry import retry, run
 # Status for a condition that is not met, or that another request has just changed.
 _CONDITION_FAILED = (412, 409)
 _NOT_IMPLEMENTED = 501
+# Field that the response to a request must have.
+_FIELDS = {
+    "create_multipart_upload": "UploadId",
+    "head_object": "ContentLength",
+    "put_object": "ETag",
+    "upload_part": "ETag",
+    "upload_part_copy": "CopyPartResult",
+}
 # Largest number of keys in one DeleteObjects request.
 _MAX_REMOVED = 1000
 
@@ -66,7 +75,20 @@ class Bucket:
                 del arguments["IfNoneMatch"]  # this store has no conditions
                 return await self.call(method, **arguments)
             raise translate(err, status, self.name) from cause_of(err)
+        field = _FIELDS.get(method)
+        if field and field not in answer:
+            message = f"the response to {method} has no {field}: the server may not be one of S3"
+            raise RemoteError(message).at(path=self.name)
         return answer
+
+    async def own_tag(self, key: str, tag: str | None, nbytes: int) -> str | None:
+        """Return the tag of an object that an earlier try may have made without a response.
+
+        None unless it has this size, and this tag if that is known.
+        """
+        found = await self.call("head_object", Key=key)
+        own = str(found.get("ETag") or "")
+        return own if found["ContentLength"] == nbytes and tag in (None, own) else None
 
     def head(self) -> dict[str, Any]:
         """Return the response to HeadObject: ETag, size, time.
@@ -81,7 +103,19 @@ class Bucket:
     def put(self, data: bytes, key: str | None = None) -> None:
         """Create a small object."""
         condition = {} if key else self.condition
-        run(self.request("put_object", "the object", Key=key or self.key, Body=data, **condition))
+        where, attempts = key or self.key, 0
+
+        async def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                await self.call("put_object", Key=where, Body=data, **condition)
+            except FileExistsError:
+                tag = f'"{md5(data, usedforsecurity=False).hexdigest()}"'
+                if attempts == 1 or await self.own_tag(where, tag, len(data)) is None:
+                    raise
+
+        run(retry(attempt, "the object", self.name))
 
     def remove(self, keys: Sequence[str]) -> None:
         """Remove objects; those that do not exist are skipped.

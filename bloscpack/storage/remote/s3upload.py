@@ -8,6 +8,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from hashlib import md5
 from typing import Any
 
 from fsspec.asyn import get_loop
@@ -95,6 +97,13 @@ class PartsUpload:
     def _names(self) -> dict[str, Any]:
         return {"Key": self._key, "UploadId": self.upload_id}
 
+    def _tag(self) -> str:
+        """Return the tag that S3 gives the object, whose parts all have arrived; "" if unknown."""
+        with suppress(ValueError):  # tags of another kind
+            tags = b"".join(bytes.fromhex(part["ETag"].strip('"')) for part in self._parts)
+            return f'"{md5(tags, usedforsecurity=False).hexdigest()}-{len(self._parts)}"'
+        return ""
+
     async def _complete(self, nbytes: int) -> str:
         attempts = 0
 
@@ -108,13 +117,14 @@ class PartsUpload:
                     **self._names,
                     **self._bucket.condition,
                 )
-            except FileNotFoundError:
-                # The upload is gone: an earlier try may have succeeded without a response.
-                if attempts == 1:
+            except (FileNotFoundError, FileExistsError) as err:
+                # An earlier try may have succeeded without a response: the upload is gone, or the
+                # object exists, which then has these parts.
+                tag = self._tag() if isinstance(err, FileExistsError) else None
+                own = await self._bucket.own_tag(self._key, tag, nbytes) if attempts > 1 else None
+                if own is None:
                     raise
-                answer = await self._bucket.call("head_object", Key=self._key)
-                if answer.get("ContentLength") != nbytes:
-                    raise
+                return own
             return str(answer.get("ETag") or "")
 
         return await retry(attempt, "the end of the upload", self._bucket.name)

@@ -18,7 +18,7 @@ from ...parallel.threads import result_of
 from ...types import BytesLike
 from ..protocol import ByteSource, Extent, Prefetch
 from ..runs import REMOTE, joined
-from ..url import is_url, shown
+from ..url import is_url, options_of, shown
 from ..window import PartPlace
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class RemoteSource(ByteSource):
     ) -> None:
         self.name: str | None = shown(url)
         self.url = url
-        self.storage_options = dict(storage_options or {})
+        self.storage_options = options_of(storage_options)
         self._object: RemoteObject | None = None
         self._pid = -1
         self._is_closed = False
@@ -253,9 +253,9 @@ class RemoteSource(ByteSource):
         self._recent = tuple(recent)
 
     def _fetch_head(self, nbytes: int) -> None:
-        known = len(self._head)
-        data = self._fetch([(known, nbytes - known)])[0]
-        self._head = b"".join((self._head, data)) if known else data
+        head = self._head  # another thread may replace it
+        data = self._fetch([(len(head), nbytes - len(head))])[0]
+        self._head = b"".join((head, data)) if head else data
 
     def _fetch(self, extents: Sequence[Extent]) -> list[bytes]:
         future = self.start(extents)

@@ -14,9 +14,10 @@ from ...exceptions import UnsupportedError
 from ...parallel.imports import importing
 from ...types import BytesLike
 from .. import disk
+from ..file import Place
 from ..newfile import NewFile
 from ..protocol import ByteSink
-from ..url import shown
+from ..url import options_of, shown
 
 _BLOCK_NBYTES = 8 << 20
 
@@ -50,12 +51,20 @@ def open_upload(
     """
     check_writable(url)
     if is_s3_url(url):
-        return _PartSink(url, dict(storage_options or {}), front_nbytes, overwrite=overwrite)
+        return _PartSink(url, options_of(storage_options), front_nbytes, overwrite=overwrite)
     return _FileSink(Upload(url, storage_options, overwrite=overwrite))
 
 
 def check_writable(url: str) -> None:
     """Raise UnsupportedError if the URL cannot be written to."""
+    parent, _, name = url.rpartition("/")
+    if Place.of(url).inner:  # fsspec would replace the whole object
+        raise UnsupportedError(
+            "it names an array of an archive, which behind a URL is replaced as a whole or not at "
+            "all: write another object, or all arrays with savez"
+        ).at(path=shown(url))
+    if "::" not in url and (not name or (is_s3_url(url) and parent.endswith(":/"))):
+        raise UnsupportedError("it names no object in a folder: add its name").at(path=shown(url))
     if is_s3_url(url) and "?versionId=" in url:
         raise UnsupportedError(
             "a version of an object cannot be replaced: leave ?versionId= out of the URL to write "
@@ -81,7 +90,7 @@ def check_absent(url: str, storage_options: Mapping[str, Any] | None, *, overwri
     with importing:  # loaded on use: fsspec, asyncio and the clients take long to load
         from .retry import exists
 
-    if exists(url, dict(storage_options or {})):
+    if exists(url, options_of(storage_options)):
         raise disk.exists_already(shown(url))
 
 
@@ -107,7 +116,7 @@ class Upload:
         self._overwrite = overwrite
         self.name = shown(url)
         self._url = url
-        self._options = dict(storage_options or {})
+        self._options = options_of(storage_options)
         folder = disk.make_temporary_folder(prefix="bloscpack-")
         self.path = os.path.join(folder, "content")
         self._discard = finalize(self, _remove, folder, os.getpid())
