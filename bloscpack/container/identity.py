@@ -76,13 +76,15 @@ def identity_of(container: Container) -> bytes:
 def token_of(container: Container) -> tuple[str, str]:
     """Return a cache key: strings that are equal only for the same content at the same place.
 
-    For a source without a path or URL, such as a file object, the key is different each time.
+    For a source without a path or URL, such as a file object, or behind a server that reports no
+    version, the key is different each time.
     """
-    place = container.source.place()
+    source = container.source
+    place = source.place()
     if isinstance(place, bytes):
         return "", xxh3_128_hexdigest(place)
     path = path_of(place)
-    if path is None:
+    if path is None or (source.has_latency and not source.identity()):
         return "", urandom(16).hex()
     return path, identity_of(container).hex()
 

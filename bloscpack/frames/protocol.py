@@ -420,6 +420,8 @@ def _selected_indices(picked: AnyArray, nframes: int) -> IntArray:
         if len(picked) != nframes:
             raise IndexError(f"a mask of {len(picked)} for {nframes} frames")
         return np.flatnonzero(picked).astype(np.int64)
+    if picked.dtype.kind == "u" and len(picked) and picked.max() >= nframes:  # may exceed int64
+        raise IndexError(f"frame {picked.max()} of a clip of {nframes}")
     if picked.dtype.kind in "iu" or not len(picked):  # numpy makes floats of an empty list
         return _in_range(picked.astype(np.int64), nframes)
     raise _not_a_selection(picked)

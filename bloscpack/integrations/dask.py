@@ -17,6 +17,7 @@ from ..filetypes.open import open_frames
 from ..format.header import FEATURE_GRID
 from ..frames.protocol import Clip, FrameSource
 from ..keywords import DEFAULT_BLOCK, nbytes_of, text_list
+from ..storage.url import refuse_options
 
 try:
     import dask
@@ -88,7 +89,9 @@ def from_bloscpack(
     1502997000
     """
     array = path
-    if not isinstance(path, Array):
+    if isinstance(path, Array):
+        refuse_options(path, storage_options)
+    else:
         array = Array(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
     array.__reduce__()  # raises here if workers cannot open it, not in the middle of the work
     result = da.from_array(

@@ -20,7 +20,7 @@ from bloscpack.exceptions import (
 from bloscpack.frames import FrameStore
 from bloscpack.storage.remote.source import HEAD_NBYTES
 
-from ..servers import FileServer, S3Server, ranges, running
+from ..servers import Answer, FileServer, S3Server, ranges, running
 
 RNG = np.random.default_rng(7)
 # Each of 40 clips is 16 incompressible frames of 12 KB.
@@ -54,6 +54,33 @@ def s3(folder: Path) -> Iterator[S3Server]:
         for path in folder.rglob("*.*"):
             server.put(str(path.relative_to(folder)), path.read_bytes())
         yield server
+
+
+def test_a_server_that_reports_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handle in another process finds other clips of the same sizes; a cache, none of them."""
+    with running(FileServer()) as server:
+
+        def without(*asked: Any) -> Answer:
+            found = FileServer.answer(server, *asked)
+            kept = found.headers.keys() - {"ETag", "Last-Modified"}
+            return found._replace(headers={name: found.headers[name] for name in kept})
+
+        monkeypatch.setattr(server, "answer", without)
+        frames = CLIPS["c1"]
+        for inverted in (frames, ~frames):
+            with bp.frames.create(tmp_path / "s.blp", preset="raw", overwrite=True) as store:
+                store.append("a", inverted)
+            server.files["/s.blp"] = (tmp_path / "s.blp").read_bytes()
+            if inverted is frames:
+                sent = pickle.dumps(bp.frames.open(server.url("s.blp")))
+                assert np.array_equal(pickle.loads(sent)["a"][:], frames)
+        with pytest.raises(FileChangedError):
+            pickle.loads(sent)["a"][:]
+        bp.save(tmp_path / "a.blp", frames)
+        server.files["/a.blp"] = (tmp_path / "a.blp").read_bytes()
+        with bp.open(server.url("a.blp")) as array:
+            assert array.__dask_tokenize__() != array.__dask_tokenize__()
+            assert np.array_equal(pickle.loads(pickle.dumps(array))[3], frames[3])
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ def test_everything(selection: Any) -> None:
     [
         (3, IndexError), (-4, IndexError), ([0, 3], IndexError), ([True, False], IndexError),
         (np.ones(4, bool), IndexError), (np.array([2**63], "u8"), IndexError),
+        (np.array([2**64 - 1], "u8"), IndexError),
         (True, TypeError), (np.True_, TypeError), (1.0, TypeError), ("1", TypeError),
         (b"1", TypeError), ((0, 1), TypeError), ([1.0], TypeError), ([[0]], TypeError),
         (np.zeros((1, 1), int), TypeError), ({0}, TypeError), (object(), TypeError),

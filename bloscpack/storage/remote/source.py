@@ -198,8 +198,8 @@ class RemoteSource(ByteSource):
         return RemotePlace(self.url, self.storage_options, self._size, self.tag, head)
 
     def identity(self) -> str:
-        """Return size and version of the object."""
-        return f"{self._size} {self.tag}"
+        """Return size and version of the object; empty if its server reports no version."""
+        return f"{self._size} {self.tag}" if self.tag else ""
 
     def replacement(self) -> None:
         """Check by one small request that the object still has the version that was opened.
