@@ -44,7 +44,7 @@ LIBRARIES = {
     "benzina.load": {"torch"},
     "cli.console": {"rich"},
     "display.widget": {"anywidget"},
-    "exchange": {"h5netcdf", "h5py", "hdf5plugin", "scipy", "tifffile"},
+    "exchange": {"h5netcdf", "h5py", "hdf5plugin", "tifffile"},
     **{name: {"importlib"} for name in ("filetypes.table", "plugin")},
     "format": {"zlib_ng"},
     "gulp.chunk.pickledindex": {"pickle"},  # it builds two types, and refuses all others

@@ -5,7 +5,6 @@ as nested ones, are in the attribute ``bloscpack`` as JSON.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
@@ -34,7 +33,14 @@ from ..plugin import (
     typed,
 )
 from .arraytree import ArrayTree, Node, add_text, scope
-from .library import SourceStream, TargetFile, bytes_behind, errors_of, target_file
+from .library import (
+    SourceStream,
+    TargetFile,
+    bytes_behind,
+    errors_of,
+    refuse_units,
+    target_file,
+)
 from .treewriter import REST, NewArray, TreeWriter
 
 try:
@@ -112,7 +118,7 @@ class _Reader:
             elif isinstance(node, h5py.Group):
                 groups.append(self._members(path, node))
             elif isinstance(node, h5py.Dataset):
-                _refuse_divided_times(node)
+                _refuse_units_of(node)
                 self._datasets[path] = node
             else:
                 self._tree.inventory.add(f"type {quoted(path)}")
@@ -121,7 +127,7 @@ class _Reader:
     def _members(self, path: str, group: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the objects of a group that no link before has led to."""
         note = self._tree.inventory.add
-        _refuse_divided_times(group)
+        _refuse_units_of(group)
         self._tree.groups[path] = _attrs(group, self._is_netcdf) | (_rest(group) or {})
         for name in group:
             if isinstance(name, bytes):
@@ -341,8 +347,8 @@ def _key(node: Any) -> Any:
     return info.fileno, info.addr
 
 
-def _refuse_divided_times(node: Any) -> None:
-    """Refuse times of numpy with a divided unit, as numpy crashes if the divisor is 0."""
+def _refuse_units_of(node: Any) -> None:
+    """Refuse times of numpy with a unit that ends the process."""
     kinds = [h5py.h5a.open(node.id, index=k).get_type() for k in range(len(node.attrs))]
     if isinstance(node, h5py.Dataset):
         kinds.append(node.id.get_type())
@@ -352,8 +358,8 @@ def _refuse_divided_times(node: Any) -> None:
             kinds += [kind.get_member_type(k) for k in range(kind.get_nmembers())]
         elif kind.get_class() in (h5py.h5t.ARRAY, h5py.h5t.VLEN):
             kinds.append(kind.get_super())
-        elif kind.get_class() == h5py.h5t.OPAQUE and re.match(b"NUMPY:.*/", kind.get_tag()):
-            raise ValueError(f"{node.name!r:.80} has times with a divided unit")
+        elif kind.get_class() == h5py.h5t.OPAQUE:
+            refuse_units(kind.get_tag().decode("latin-1"))
 
 
 def _fault(dataset: Any) -> str:

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,9 @@ from ..plugin import (
     listed,
     only,
 )
+
+# Units that are divided, or 0. numpy divides by such numbers, and 0 ends the process.
+_UNIT = re.compile(r"(?:[mM]8|(?:datetime|timedelta)64)\[(?:[^]]*/|0+\D)")
 
 
 class SourceStream(io.RawIOBase):
@@ -117,6 +121,12 @@ def errors_of(
             raise
         text = " ".join(str(err).split())[:300] or type(err).__name__
         raise kind(f"{what}: {text}").at(path=name, whole="") from err
+
+
+def refuse_units(dtype: str) -> None:
+    """Raise ValueError if the text of a dtype has times that numpy must not see."""
+    if _UNIT.search(dtype):
+        raise ValueError(f"times with a divided unit, or none: {dtype:.80}")
 
 
 def bytes_behind(source: ByteSource, end: int) -> list[str]:

@@ -1,12 +1,11 @@
-"""Variables of netCDF files: items as they are stored, with their attributes, axes and coordinates.
+"""Copies in netCDF files of version 4: items as they are stored, with attributes and coordinates.
 
-Copies have version 4, and are written by h5netcdf; `hdf5` reads these. Files of version 3 are read
-by scipy. Attributes that netCDF cannot hold are in the attribute ``bloscpack`` as JSON.
+h5netcdf writes them; `hdf5` reads them, and `netcdf3` reads files of version 3. Attributes that
+netCDF cannot hold are in the attribute ``bloscpack`` as JSON.
 """
 
-import io
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -19,98 +18,33 @@ from ..plugin import (
     AnyArray,
     ArrayFormat,
     ArraySource,
-    ByteSource,
     Coord,
     CopyJob,
     Labels,
-    Rows,
     SeveralArrays,
     UnsupportedError,
     encoded_items,
     labels_of,
-    quoted,
     typed,
     types_of,
 )
-from .arraytree import ArrayTree, Node, place_beside, scope
+from .arraytree import place_beside, scope
 from .hdf5 import beside_labels, is_place, is_plain, open_hdf5, refuse_text, write_attrs
-from .library import SourceStream, TargetFile, errors_of, target_file
+from .library import TargetFile, target_file
 from .treewriter import REST, NewArray, TreeWriter, name_others
 
 try:
     import h5netcdf
     import h5py
-    from scipy.io import netcdf_file
 except ImportError as err:
     raise ImportError(
-        f"{err}: pip install h5netcdf scipy (or 'bloscpack[netcdf]')", name=err.name
+        f"{err}: pip install h5netcdf (or 'bloscpack[netcdf]')", name=err.name
     ) from err
 
 _WHAT = "a netCDF file"
 _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}
 # Type of text of variable length, which netCDF has in any case.
 _TEXT = {"": "str"}
-
-
-@contextmanager
-def open_netcdf(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterator[SeveralArrays]:
-    """Yield all variables of a netCDF file of version 3 that are not coordinates, or one."""
-    head = bytes(source.read_at(0, 8))
-    if head[:4] == b"CDF\x05":
-        raise UnsupportedError(
-            "netCDF in the format of 64-bit data (CDF-5) is not read; 'nccopy -k nc4 IN OUT' "
-            "copies it to version 4, which is"
-        ).at(path=source.name)
-    if head[4:5] >= b"\x80":  # "streaming" in the format; scipy takes it for none
-        raise UnsupportedError(
-            "netCDF that does not say how many records it has; write the number, four bytes from "
-            "byte 4 on"
-        ).at(path=source.name)
-    # scipy maps a file to memory, and reads any other stream whole.
-    place = source.place()
-    is_file = isinstance(place, str)
-    with errors_of(_WHAT, source.name):
-        stream = io.BufferedReader(SourceStream(source))
-        file = netcdf_file(place if is_file else stream, mmap=is_file)
-    with closing(file):
-        tree = ArrayTree(_WHAT, source.name)
-        with errors_of(_WHAT, source.name):
-            _add_variables(tree, file, source.name)
-            found = tree.arrays(inner)
-        yield found
-
-
-def _add_variables(tree: ArrayTree, file: Any, where: str | None) -> None:
-    tree.groups[""] = _decoded(file._attributes)
-    used = {each for variable in file.variables.values() for each in variable.dimensions}
-    for name, length in file.dimensions.items():
-        if length is None:
-            tree.add_unlimited(name, file._recs)
-        if name not in used:
-            tree.inventory.add(f"dimension {quoted(name)} of length {length}")
-    for name, variable in file.variables.items():
-        attrs, dims = _decoded(variable._attributes), list(variable.dimensions)
-        tree.add(Node(name, attrs, _rows(file, name, where), dims))
-
-
-def _decoded(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
-        for key, value in attrs.items()
-    }
-
-
-def _rows(file: Any, name: str, where: str | None) -> Rows:
-    """Return the items of a variable in the byte order of this machine."""
-    data = file.variables[name].data
-    dtype = data.dtype.newbyteorder("=")
-
-    def read(place: tuple[slice, ...]) -> Any:
-        with errors_of(f"{_WHAT}: variable {name!r:.80}", where):
-            # By its name, as scipy does not close a file whose items are referred to.
-            return np.array(file.variables[name].data[place], dtype)
-
-    return Rows(data.shape, dtype, read)
 
 
 @contextmanager

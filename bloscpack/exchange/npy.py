@@ -31,15 +31,13 @@ from ..plugin import (
     stored_view,
     without_attrs,
 )
-from .library import errors_of
+from .library import errors_of, refuse_units
 
 # numpy reads no header of more than 10,000 bytes.
 HEAD_NBYTES = 16 << 10
 _LENGTH_NBYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 # Integers as Python 2 wrote them: 3L.
 _LONG = re.compile(rb"(?<=[0-9])L(?=[,)])")
-# Units of time that numpy divides; it crashes if the divisor is 0.
-_DIVIDED = re.compile(r"(?:[mM]8|(?:datetime|timedelta)64)\[[^]]*/")
 
 
 @contextmanager
@@ -148,8 +146,7 @@ def read_header(head: BytesLike) -> tuple[int, tuple[int, ...], bool, Dtype]:
     except SyntaxError:
         text = _LONG.sub(b"", text)
         found = ast.literal_eval(text.decode("latin-1"))
-    if _DIVIDED.search(repr(found)):
-        raise ValueError("its items are times with a divided unit")
+    refuse_units(repr(found))
     header = io.BytesIO(len(text).to_bytes(4, "little") + text)
     shape, is_fortran, dtype = npy.read_array_header_2_0(header, 3 * HEAD_NBYTES)
     if dtype.subdtype is not None:

@@ -59,5 +59,12 @@ TARGETS = (
     _target("mp4", "videofile", (".mp4",), (VIDEO, GIF), options=_CRF),
     Target("gif", on_use("exchange.videofile", "copy_to_gif"), (".gif",)),
     _target("webdataset", "webdataset", (".tar",), (TAR,)),
-    _target("netcdf", "netcdf", (".nc", ".nc4"), (NETCDF3,), **_CHUNKED),
+    Target(
+        "netcdf",
+        on_use("exchange.netcdf", "copy_to_netcdf"),
+        (".nc", ".nc4"),
+        kinds=(NETCDF3,),
+        open=on_use("exchange.netcdf3", "open_netcdf3"),
+        **_CHUNKED,
+    ),
 )

@@ -86,6 +86,7 @@ def test_options_of_other_types(tmp_path: Path) -> None:
         "{'descr': ('<i4', (2, 2)), 'fortran_order': False, 'shape': (1,)}",
         # numpy divides by it, and ends the process
         "{'descr': '<M8[D/0]', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<M8[0s]', 'fortran_order': False, 'shape': (1,)}",
         "{'descr': [('t', 'timedelta64[s\\x2f0]')], 'fortran_order': False, 'shape': (1L,)}",
     ],
 )

@@ -618,12 +618,6 @@ def test_a_stream_of_netcdf_records_is_not_an_empty_array(tmp_path: Path) -> Non
             bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
 
 
-def test_cdf_5_names_the_program_that_converts_it(tmp_path: Path) -> None:
-    (tmp_path / "a.nc").write_bytes(b"CDF\x05" + bytes(28))
-    with pytest.raises(UnsupportedError, match="nccopy -k nc4"):
-        bp.convert(tmp_path / "a.nc", tmp_path / "a.blp")
-
-
 @pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr"])
 def test_attributes_rounded_to_the_items_are_listed(tmp_path: Path, suffix: str) -> None:
     attrs = {"valid_min": 0.1, "_FillValue": 1.0, "valid_max": float("nan"), "valid_range": [0, 2]}
