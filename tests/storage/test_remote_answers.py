@@ -249,6 +249,18 @@ def test_a_body_without_end() -> None:
     assert sent < 1 << 27
 
 
+def test_a_listing_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bloscpack.storage.remote.client._MAX_LISTING_NBYTES", 1 << 16)
+    with running(FileServer()) as server:
+        page = b'<a href="x.blp">x</a>'
+        server.files["/box/"] = page
+        assert retry.list_folder(server.url("box"), {}).keys() == {"x.blp"}
+        server.files["/box/"] = page + bytes(1 << 16)
+        close_clients()
+        with pytest.raises(RemoteError, match=r"/box: .*a list of files exceeds 65536 bytes"):
+            retry.list_folder(server.url("box"), {})
+
+
 def test_a_file_system_that_ignores_ranges() -> None:
     class Whole(MemoryFileSystem):  # type: ignore[misc]
         protocol = "wholememory"

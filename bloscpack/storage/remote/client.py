@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
 try:
+    import aiohttp
     import fsspec
 except ImportError as err:
     raise ImportError(
@@ -48,10 +49,26 @@ _not_ours: list[Any] = []
 # Locks of synchronous clients, which may have one connection; used on the event loop only.
 _gates: "WeakKeyDictionary[Any, asyncio.Lock]" = WeakKeyDictionary()
 
+# Largest page of a web server that lists the files of a folder.
+_MAX_LISTING_NBYTES = 64 << 20
+
 # Longest wait for clients to close, in seconds.
 _CLOSING_SECONDS = 10.0
 _closing: set["Future[None]"] = set()
 _is_exiting = False
+
+
+class _Response(aiohttp.ClientResponse):  # type: ignore[misc]
+    """Response whose text, in which fsspec looks for a list of files, is of limited size."""
+
+    async def text(self, *_: Any, **__: Any) -> str:
+        """Return the body as text."""
+        found = bytearray()
+        while part := await self.content.read(_MAX_LISTING_NBYTES):
+            found += part
+            if len(found) > _MAX_LISTING_NBYTES:
+                raise ValueError(f"a list of files exceeds {_MAX_LISTING_NBYTES} bytes")
+        return found.decode(errors="ignore")
 
 
 def leave_alone(thing: Any) -> None:
@@ -101,23 +118,12 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     global _clients
     _leave_those_of_parent()
     scheme, is_chain = url.partition("://")[0], "::" in url
-    given = options
-    if scheme in ("s3", "s3a"):
-        # Retries happen in `retry.py`; by default botocore and s3fs would multiply them.
-        config = {
-            "retries": {"total_max_attempts": 1},
-            "max_pool_connections": MAX_REQUESTS,
-            **options.get("config_kwargs", {}),
-        }
-        options = {**options, "config_kwargs": config}
     try:
-        key = None if is_chain else _key_of(scheme, url, given)
+        key = None if is_chain else _key_of(scheme, url, options)
         filesystem = _clients.get(key)
         if filesystem is None:
             with importing:  # fsspec imports s3fs and the like here
-                # Not from the cache of fsspec: the client is changed below, and the program may
-                # use the same one.
-                found = fsspec.core.url_to_fs(url, **{**options, "skip_instance_cache": True})
+                found = fsspec.core.url_to_fs(url, **_with_ours(scheme, options))
             filesystem, path = found
             if hasattr(filesystem, "close_session"):
                 filesystem.close_session = _close_session
@@ -144,6 +150,23 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     # The dict is replaced, not changed, as another thread may be using it.
     _clients = dict([*others.items()][1 - _MAX_CLIENTS :]) | {key: filesystem}
     return filesystem, path
+
+
+def _with_ours(scheme: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a new client, with those that the caller leaves to us."""
+    # Not from the cache of fsspec: the client is changed, and the program may use the same one.
+    options = {**options, "skip_instance_cache": True}
+    if scheme in ("s3", "s3a"):
+        # Retries happen in `retry.py`; by default botocore and s3fs would multiply them.
+        options["config_kwargs"] = {
+            "retries": {"total_max_attempts": 1},
+            "max_pool_connections": MAX_REQUESTS,
+            **options.get("config_kwargs", {}),
+        }
+    elif scheme in ("http", "https") and "get_client" not in options:
+        kwargs = options.get("client_kwargs", {})
+        options["client_kwargs"] = {"response_class": _Response, **kwargs}
+    return options
 
 
 def _leave_those_of_parent() -> None:
