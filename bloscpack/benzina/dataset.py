@@ -183,10 +183,13 @@ class Dataset(ClipMapping[Sample]):
             return self._sample(self._find(key))
         if isinstance(key, slice):
             return self._view(self._indices[key])
+        return self._sample(self._ordinal(key))
+
+    def _ordinal(self, position: int) -> int:
         try:
-            return self._sample(self._indices[key])
+            return self._indices[operator.index(position)]
         except IndexError:
-            raise IndexError(f"sample {key} of a dataset of {len(self)}") from None
+            raise IndexError(f"sample {position} of a dataset of {len(self)}") from None
 
     def _sample(self, index: int) -> Sample:
         return Sample(self._content, index, self._shown)
@@ -329,7 +332,7 @@ class Dataset(ClipMapping[Sample]):
         """
         picked: Sequence[int] = self._indices
         if positions is not None:
-            picked = [self._indices[operator.index(position)] for position in positions]
+            picked = [*map(self._ordinal, positions)]
         for first in range(0, len(picked), _BLOCK):
             yield from self._read_block(np.array(picked[first : first + _BLOCK]), read_ahead)
 

@@ -19,7 +19,7 @@ from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
 from .training.devicedecoder import checked_device, code_batch
 from .training.itemreader import READER_DEFAULTS, Item, ItemReader, ReaderOptions
-from .training.passes import Order, Passes
+from .training.passes import Order, Passes, sampler_of_batches
 from .training.torchbatch import SharedDict, collate, memory_of_worker, tensor_of
 
 __all__ = [
@@ -325,6 +325,10 @@ class FrameLoader(Passes, DataLoader[Any]):  # type: ignore[misc]
         order = Order(
             shuffle=shuffle, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last
         )
+        if not options.get("in_order", True):
+            raise ValueError(
+                "in_order=False is not possible: a state counts batches in their order"
+            )
         self._set_order(dataset, batch_size, order)
         self._on_device: Any = None
         if isinstance(dataset, FrameDataset) and dataset._device is not None:
@@ -368,7 +372,7 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
         collate_fn: Callable[[list[Any]], Any] = collate_clips,
         **order: Unpack[Order],
     ) -> None:
-        self._sampler = ClipSampler(dataset, batch_size=batch_size, **order)
+        self._sampler = sampler_of_batches(dataset, batch_size, order)
         self._batch_size = batch_size
         self._dataset = dataset
         self._collate = collate_fn

@@ -139,6 +139,8 @@ def test_order_and_batches_are_those_of_torchs_samplers(mini: benzina.Dataset) -
     chosen = [[3], [7, 1, 2], [5, 0]]
     batches = list(benzina.DataLoader(mini, SHAPE, batch_sampler=chosen, device="cpu"))
     assert [len(images) for images, _ in batches] == [1, 3, 2]
+    with pytest.raises(TypeError, match="'float' object"):
+        joined(crops(mini, seed=4, sampler=[1.5]))
     found, some = joined(crops(mini, seed=4, sampler=[11, 0, 4]))
     np.testing.assert_array_equal(found, whole[[11, 0, 4]])
     assert some == [targets[11], targets[0], targets[4]]

@@ -160,6 +160,8 @@ class TestViews:
             for wrong in (len(view), -len(view) - 1):
                 with pytest.raises(IndexError, match=f"sample {wrong} of a dataset of {len(view)}"):
                     view[wrong]
+                with pytest.raises(IndexError, match=f"sample {wrong} of a dataset of {len(view)}"):
+                    list(view.samples([wrong]))
 
     def test_of_views(self) -> None:
         with benzina.open(TEN) as dataset:

@@ -262,8 +262,9 @@ def test_errors(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = FrameDataset(mixed, device="cpu")
     with pytest.raises(RuntimeError, match="pass the dataset to FrameLoader"):
         list(DataLoader(dataset, num_workers=1))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="device must be 'cuda'"):
-        FrameDataset(mixed, device="mps")
+    for device in ("mps", "gpu", "", -1):
+        with pytest.raises(ValueError, match="device must be 'cuda'"):
+            FrameDataset(mixed, device=device)  # type: ignore[arg-type]
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="finds no CUDA device; without device, frames are"):
             FrameDataset(mixed, device="cuda")[3]

@@ -153,6 +153,14 @@ def test_a_stream_resumes_with_workers_in_its_order() -> None:
     assert set(found[0][0][2] + rest) == set(range(21))
 
 
+def test_loaders_without_batches_or_their_order() -> None:
+    for make in (FrameLoader, FrameStream):
+        with pytest.raises(TypeError, match="batch_size must be an integer, not None"):
+            make(dataset(), None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="in_order=False"):
+        FrameLoader(dataset(), 4, in_order=False)
+
+
 def test_a_batch_that_failed_is_not_left_out() -> None:
     stream = FrameStream(_Failing(6), 2, shuffle=False)
     with pytest.raises(OSError, match="item 3"):

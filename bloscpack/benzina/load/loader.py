@@ -159,7 +159,7 @@ class Loader:
             shuffle=shuffle,
             rank=rank,
             world_size=world_size,
-            batch_size=batch_size,
+            batch_size=_positive("batch_size", batch_size),
             drop_last=drop_last,
         )
         self.track = track

@@ -7,6 +7,7 @@ imports torch.
 """
 
 import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -186,7 +187,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
     def _plans(self, unpacker: "_Unpacker") -> Iterator[Plan]:
         seen = np.zeros(len(self.dataset), np.uint32)
         for batch in self.batch_sampler:
-            indices = [int(index) for index in batch]
+            indices = [*map(operator.index, batch)]
             keys, pictures, aux = [], [], []
             for index in indices:
                 # The same sample has the same numbers, also if its index counts from the end.

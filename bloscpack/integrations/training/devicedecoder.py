@@ -8,6 +8,7 @@ decode on the processor, by the same code.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from io import BytesIO
@@ -167,8 +168,10 @@ def _put(frame: torch.Tensor, target: torch.Tensor) -> None:
 
 def checked_device(device: Any) -> torch.device:
     """Return a device for frames, or raise ValueError."""
-    found = torch.device(device)
-    if found.type not in ("cuda", "cpu"):
+    found = None
+    with suppress(RuntimeError):  # a name or a number that torch does not know
+        found = torch.device(device)
+    if found is None or found.type not in ("cuda", "cpu"):
         raise ValueError(
             f"device must be 'cuda', 'cuda:N' or 'cpu', not {device!r:.80}; {_FALLBACK}"
         )

@@ -18,6 +18,13 @@ class Order(TypedDict, total=False):
     drop_last: bool
 
 
+def sampler_of_batches(dataset: Any, batch_size: int, order: Order) -> ClipSampler:
+    """Return the sampler of a loader; TypeError for items without batches, as torch has them."""
+    if batch_size is None:
+        raise TypeError("batch_size must be an integer, not None: items come in batches")
+    return ClipSampler(dataset, batch_size=batch_size, **order)
+
+
 class Passes:
     """Base class of loaders: counts batches where they are returned, and resumes from that count.
 
@@ -31,7 +38,7 @@ class Passes:
 
     def _set_order(self, dataset: Any, batch_size: int, order: Order) -> None:
         """Make the sampler of batches."""
-        self._sampler = ClipSampler(dataset, batch_size=batch_size, **order)
+        self._sampler = sampler_of_batches(dataset, batch_size, order)
         self._batch_size = batch_size
 
     def _counted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
