@@ -43,10 +43,10 @@ if TYPE_CHECKING:
         Container,
         Subparsers,
         add_command,
-        add_flag,
         add_folder,
         add_force_option,
         add_json_option,
+        add_option,
         byte_size,
         count,
         passed_on,
@@ -387,7 +387,7 @@ else:
         "cli.console.description": "Description",
         "cli.console.inputfile": "check_input each_input one_input open_input readable",
         "cli.console.options": (
-            "CommandParser Container STDIO Subparsers add_command add_flag add_folder "
+            "CommandParser Container STDIO Subparsers add_command add_option add_folder "
             "add_force_option add_json_option byte_size count passed_on positive ranged"
         ),
         "cli.console.output": (

@@ -14,7 +14,7 @@ from .commands import command_module
 from .console.arrayout import IMAGES, Part, add_output_options, check_suffix, form_of, write_part
 from .console.describe import dtype_text
 from .console.inputfile import open_item
-from .console.options import STDIO, add_flag, add_json_option, count
+from .console.options import STDIO, add_json_option, add_option, count
 from .console.output import Console, print_json
 from .console.outputfile import check_output, open_output
 from .console.selection import parse_selection_text, strip_brackets, take_name
@@ -42,26 +42,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a numpy index of integers, slices and ..., like '10:20,::2' (default: everything)",
     )
-    parser.add_argument(
-        "--chunk",
-        metavar="N",
+    add_option(
+        parser,
+        "--chunk N",
+        "of an array: chunk N, counted from 0, as a one-dimensional array of its items",
         type=count,
-        help="of an array: chunk N, counted from 0, as a one-dimensional array of its items",
     )
-    parser.add_argument(
-        "--version",
-        metavar="N",
+    add_option(
+        parser,
+        "--version N",
+        "of an array: version N of those of 'blpk log', or counted from the newest, -1",
         type=int,
         default=-1,
-        help="of an array: version N of those of 'blpk log', or counted from the newest, -1",
     )
-    parser.add_argument(
-        "--select",
-        metavar="FRAMES",
-        help="of a clip, instead of SELECTION: a number, a range like 0:32:2, or some like 3,4,9",
+    add_option(
+        parser,
+        "--select FRAMES",
+        "of a clip, instead of SELECTION: a number, a range like 0:32:2, or some like 3,4,9",
     )
     kind = add_output_options(parser)
-    add_flag(kind, "--image", "of a clip: write the JPEG or PNG file of one frame")
+    add_option(kind, "--image", "of a clip: write the JPEG or PNG file of one frame")
     add_json_option(kind)
 
 

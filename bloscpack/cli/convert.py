@@ -13,9 +13,9 @@ from ..format.codec import CODECS
 from ..storage.url import shown_name
 from .console.inputfile import check_input, each_input, readable
 from .console.options import (
-    add_flag,
     add_force_option,
     add_json_option,
+    add_option,
     add_options,
     count,
     passed_on,
@@ -70,18 +70,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("target", metavar="DST", help="file or folder to write")
     types = tuple(each.name for each in TARGETS)
-    parser.add_argument(
-        "--to",
-        metavar="TYPE",
-        choices=types,
-        help=f"type of DST: {', '.join(types)} (default: by its suffix, such as .bzna, .npy or "
+    add_option(
+        parser,
+        "--to TYPE",
+        f"type of DST: {', '.join(types)} (default: by its suffix, such as .bzna, .npy or "
         ".h5; otherwise an array from an array, and a frame store from clips"
         f"{''.join(f'; from a frame store {each}, unless DST ends in .blp' for each in folders)})",
+        choices=types,
     )
     add_options(parser, CopyOptions, _HELPS, _FORMS, COPY_DEFAULTS)
-    add_flag(parser, "--allow-empty", "convert a source without clips")
-    add_flag(parser, "--strict", "refuse a copy that leaves out anything that the source has")
-    add_flag(parser, "--no-verify", "do not compare the copy with the source")
+    add_option(parser, "--allow-empty", "convert a source without clips")
+    add_option(parser, "--strict", "refuse a copy that leaves out anything that the source has")
+    add_option(parser, "--no-verify", "do not compare the copy with the source")
     add_force_option(parser, "overwrite a file; a folder is never replaced")
     add_json_option(parser)
 

@@ -14,7 +14,7 @@ from ..storage.sink import is_in_place
 from ..types import AnyArray, IntArray
 from .console.arrayout import check_suffix
 from .console.inputfile import one_input, open_item
-from .console.options import STDIO, positive
+from .console.options import STDIO, add_option, positive
 from .console.output import Console
 from .console.outputfile import check_output, open_output
 from .console.status import ExitCode, UsageError
@@ -60,14 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "output", metavar="OUT_FILE", help="PNG file to write, - for standard output"
     )
-    parser.add_argument(
-        "--select",
-        metavar="ITEMS",
-        help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
+    add_option(
+        parser,
+        "--select ITEMS",
+        "a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
         f"{MAX_FRAMES}, evenly spread)",
     )
-    parser.add_argument("--columns", metavar="N", type=positive, help="pictures per row")
-    parser.add_argument("--width", metavar="PIXELS", type=positive, help="width of the sheet")
+    add_option(parser, "--columns N", "pictures per row", type=positive)
+    add_option(parser, "--width PIXELS", "width of the sheet", type=positive)
 
 
 def run(args: argparse.Namespace) -> int:

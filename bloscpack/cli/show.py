@@ -24,7 +24,7 @@ from ..types import AnyArray
 from .console import terminal
 from .console.describe import dtype_text
 from .console.inputfile import only, open_item
-from .console.options import add_flag, add_json_option, ranged
+from .console.options import add_json_option, add_option, ranged
 from .console.output import Console, binary_stdout, print_json, printable, results
 from .console.selection import Index, parse_selection_text, strip_brackets, take_name
 from .console.status import ExitCode, UsageError
@@ -66,15 +66,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "entry is the frame (default: the middle)",
     )
     how = parser.add_mutually_exclusive_group()
-    add_flag(how, "--sixel", "draw pixels, with sixel graphics")
-    add_flag(how, "--blocks", "draw half blocks, in colour")
-    add_flag(how, "--plain", "draw plain characters, without colour")
+    add_option(how, "--sixel", "draw pixels, with sixel graphics")
+    add_option(how, "--blocks", "draw half blocks, in colour")
+    add_option(how, "--plain", "draw plain characters, without colour")
     add_json_option(how)
-    parser.add_argument(
-        "--width",
-        metavar="N",
+    add_option(
+        parser,
+        "--width N",
+        "columns of the picture (default: those of the terminal)",
         type=lambda text: ranged(text, 1, _MAX_WIDTH),
-        help="columns of the picture (default: those of the terminal)",
     )
 
 

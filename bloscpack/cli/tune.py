@@ -6,7 +6,7 @@ from ..filetypes.identify import identify
 from ..filetypes.table import ARRAYS, FileType
 from ..storage.file import Place
 from .console.inputfile import check_input, one_input, readable
-from .console.options import STDIO, add_classic_option, add_json_option, byte_size
+from .console.options import STDIO, add_classic_option, add_json_option, add_option, byte_size
 from .console.output import Console, is_for_people, print_json, results
 from .console.status import ExitCode
 from .console.trialtable import PATIENCE, trials_document, trials_text
@@ -22,11 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "store; for a recording, the compressions of its records."
     )
     parser.add_argument("file_", metavar="FILE", help="file, folder or URL, - for standard input")
-    parser.add_argument(
-        "--sample",
-        metavar="SIZE",
+    add_option(
+        parser,
+        "--sample SIZE",
+        "largest decoded size of the sample (default: 16M; 4M for a recording)",
         type=byte_size,
-        help="largest decoded size of the sample (default: 16M; 4M for a recording)",
     )
     add_json_option(parser)
     add_classic_option(parser)

@@ -9,7 +9,14 @@ from ..filetypes.table import FILETYPES
 from ..filetypes.verify import verify_source
 from ..storage.file import Place
 from .console.inputfile import open_whole
-from .console.options import STDIO, add_classic_option, add_files, add_flag, add_json_option, series
+from .console.options import (
+    STDIO,
+    add_classic_option,
+    add_files,
+    add_json_option,
+    add_option,
+    series,
+)
 from .console.output import Console
 from .console.reports import verify_each
 
@@ -19,18 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"Read and decode {series('every chunk of each file', *parts)}, and report what is damaged."
     )
-    add_flag(parser, "--fix", "rebuild a missing offset table or trailer if all data are intact")
-    add_flag(
+    add_option(parser, "--fix", "rebuild a missing offset table or trailer if all data are intact")
+    add_option(
         parser,
         "--decode",
         "also decode the images of a folder, a recording or a dataset, and the audio of a "
         "recording",
     )
-    parser.add_argument(
-        "-r",
-        "--recursive",
-        action="store_true",
-        help="also check every file below a folder; those of other types are only counted",
+    add_option(
+        parser,
+        "-r, --recursive",
+        "also check every file below a folder; those of other types are only counted",
     )
     add_files(parser)
     add_json_option(parser)

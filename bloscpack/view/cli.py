@@ -12,7 +12,7 @@ from ..plugin import (
     ExitCode,
     Place,
     UsageError,
-    add_flag,
+    add_option,
     binary_stdout,
     each_input,
     exit_code,
@@ -38,15 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="file, folder or URL; FILE::/NAME is one array of an archive",
     )
-    parser.add_argument(
-        "--port", metavar="N", type=_port, default=0, help="port of 127.0.0.1 (default: a free one)"
+    add_option(parser, "--port N", "port of 127.0.0.1 (default: a free one)", type=_port, default=0)
+    add_option(
+        parser,
+        "--export DIR",
+        "write the page to a new folder for a static web host, and show nothing",
     )
-    parser.add_argument(
-        "--export",
-        metavar="DIR",
-        help="write the page to a new folder for a static web host, and show nothing",
-    )
-    add_flag(parser, "--no-browser", "only print the URL, do not open a browser")
+    add_option(parser, "--no-browser", "only print the URL, do not open a browser")
 
 
 def _port(text: str) -> int:

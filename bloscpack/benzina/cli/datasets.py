@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...plugin import (
     ByteSource,
     Container,
+    add_option,
     errors_at,
     one_input,
     open_input,
@@ -49,22 +50,23 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 def add_splits(parser: Container) -> None:
     """Add the options that select samples of a split; `choose` applies them."""
-    parser.add_argument("--split", metavar="NAME", help="select only samples of this split")
-    parser.add_argument(
+    add_option(parser, "--split NAME", "select only samples of this split")
+    add_option(
+        parser,
         "--splits",
-        choices=("imagenet",),
-        help="definition of splits: imagenet is by position, with the last 100000 samples in test, "
+        "definition of splits: imagenet is by position, with the last 100000 samples in test, "
         "the 50000 before in val, the others in train (default: the splits stored in the file)",
+        choices=("imagenet",),
     )
 
 
 def add_selection(parser: Container) -> None:
     """Add the options that select samples; `choose` applies them."""
     add_splits(parser)
-    parser.add_argument(
-        "--select",
-        metavar="SAMPLES",
-        help="a number or a range like 0:100, within the split (default: all)",
+    add_option(
+        parser,
+        "--select SAMPLES",
+        "a number or a range like 0:100, within the split (default: all)",
     )
 
 

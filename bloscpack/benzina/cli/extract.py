@@ -7,6 +7,7 @@ from ...plugin import (
     UsageError,
     add_folder,
     add_json_option,
+    add_option,
     count,
     double_pretty_size,
     report_extract,
@@ -26,28 +27,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_file(parser)
     add_folder(parser)
-    parser.add_argument(
+    add_option(
+        parser,
         "--as",
+        "mp4: the samples byte for byte; png: their pictures, lossless; jpeg: lossy (default: mp4)",
         choices=FORMS,
         default="mp4",
         dest="form",
-        help="mp4: the samples byte for byte; png: their pictures, lossless; jpeg: lossy (default: "
-        "mp4)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--track",
+        "for png and jpeg: the picture or its thumbnail (default: input)",
         choices=tuple(TRACKS),
-        help="for png and jpeg: the picture or its thumbnail (default: input)",
     )
-    parser.add_argument(
-        "--quality", metavar="N", type=count, help="for jpeg, 1 to 100 (default: 95)"
-    )
-    parser.add_argument(
+    add_option(parser, "--quality N", "for jpeg, 1 to 100 (default: 95)", type=count)
+    add_option(
+        parser,
         "--list",
+        "format of the list, samples.csv or samples.json (default: csv)",
         choices=(*LISTS, "none"),
         default="csv",
         dest="listing",
-        help="format of the list, samples.csv or samples.json (default: csv)",
     )
     add_selection(parser)
     add_json_option(parser)

@@ -8,8 +8,8 @@ from ...plugin import (
     BloscpackError,
     ByteSource,
     ExitCode,
-    add_flag,
     add_json_option,
+    add_option,
     describe,
     error,
     exit_code,
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name. No sample is read."
     )
     add_file(parser)
-    add_flag(
+    add_option(
         parser, "--pictures", "read each sample, and print the shape of its picture before the name"
     )
     add_selection(parser)

@@ -12,9 +12,9 @@ from ...plugin import (
     ExitCode,
     Place,
     UsageError,
-    add_flag,
     add_force_option,
     add_json_option,
+    add_option,
     check_input,
     count,
     message,
@@ -41,55 +41,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help="one folder, or files")
     parser.add_argument("target", metavar="OUT", help="dataset to write")
     _add_coding_options(parser)
-    parser.add_argument(
-        "--split",
-        metavar="NAME=START:STOP",
+    add_option(
+        parser,
+        "--split NAME=START:STOP",
+        "store a split: its name and its range of samples; may be repeated",
         type=_split,
         action="append",
-        help="store a split: its name and its range of samples; may be repeated",
     )
-    add_flag(
+    add_option(
         parser,
         "--skip-damaged",
         "skip and report pictures that cannot be read, and exit with 1; by default nothing is "
         "written then",
     )
-    add_flag(
+    add_option(
         parser, "--allow-skipped", "with --skip-damaged, exit with 0 even if pictures were skipped"
     )
-    add_flag(parser, "--allow-empty", "make a dataset even if no picture can be packed")
+    add_option(parser, "--allow-empty", "make a dataset even if no picture can be packed")
     add_force_option(parser, "overwrite an existing file")
     add_json_option(parser)
 
 
 def _add_coding_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("pictures")
-    group.add_argument(
-        "-c", "--codec", choices=CODECS, default="hevc", help="H.265, H.264 or AV1 (default: hevc)"
+    add_option(
+        group, "-c, --codec", "H.265, H.264 or AV1 (default: hevc)", choices=CODECS, default="hevc"
     )
-    group.add_argument(
-        "--crf",
-        metavar="N",
+    add_option(
+        group,
+        "--crf N",
+        "quality, from 0 (best) to 51 (av1: 63) (default: 24 for hevc, 20 for h264, 12 for av1)",
         type=float,
-        help="quality, from 0 (best) to 51 (av1: 63) (default: 24 for hevc, 20 for h264, 12 for "
-        "av1)",
     )
-    group.add_argument("--preset", metavar="NAME", help="speed of the encoder (default: medium)")
-    add_flag(group, "--lossless", "encode losslessly; hevc and h264 only")
-    group.add_argument(
-        "--tile",
-        metavar="PIXELS",
+    add_option(group, "--preset NAME", "speed of the encoder (default: medium)")
+    add_option(group, "--lossless", "encode losslessly; hevc and h264 only")
+    add_option(
+        group,
+        "--tile PIXELS",
+        "width and height of frames are multiples of it, and thumbnails fit into it (default: "
+        "%(default)s)",
         type=count,
         default=512,
-        help="width and height of frames are multiples of it, and thumbnails fit into it (default: "
-        "%(default)s)",
     )
-    add_flag(group, "--no-thumb", "do not store thumbnails")
-    group.add_argument(
+    add_option(group, "--no-thumb", "do not store thumbnails")
+    add_option(
+        group,
         "--profile",
+        "reference: write files like Benzina's own tools (default: default)",
         choices=("default", "reference"),
         default="default",
-        help="reference: write files like Benzina's own tools (default: default)",
     )
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...plugin import ByteSource, FileType, Tiles, UsageError, open_clip_tiles, spread
+from ...plugin import ByteSource, FileType, Tiles, UsageError, add_option, open_clip_tiles, spread
 from .datasets import THUMB, TRACKS, add_splits, choose, open_dataset
 
 # More than a person can look at, and every picture has to be decoded.
@@ -14,10 +14,11 @@ _TILE_WIDTH = 240
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``blpk bzna sheet``."""
-    parser.add_argument(
+    add_option(
+        parser,
         "--track",
+        "show the thumbnails or the pictures (default: thumb)",
         choices=tuple(TRACKS),
-        help="show the thumbnails or the pictures (default: thumb)",
     )
     add_splits(parser)
 

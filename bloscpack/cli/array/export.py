@@ -7,7 +7,7 @@ from typing import Any
 
 from ...storage.url import is_url
 from ..console.inputfile import one_input, open_bloscpack
-from ..console.options import STDIO, add_flag
+from ..console.options import STDIO, add_option
 from ..console.output import Console
 from ..console.outputfile import check_output, open_output
 from ..console.status import ExitCode, UsageError
@@ -19,31 +19,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "through fsspec or kerchunk. Every chunk is checked first."
     )
     form = parser.add_mutually_exclusive_group(required=True)
-    add_flag(form, "--kerchunk", "write JSON in the format of kerchunk")
+    add_option(form, "--kerchunk", "write JSON in the format of kerchunk")
     parser.add_argument(
         "file_", metavar="FILE", help="Bloscpack file or URL, - for standard input (with --url)"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT_FILE",
-        default=STDIO,
-        help="file to write (default: standard output)",
+    add_option(
+        parser, "-o, --output OUT_FILE", "file to write (default: standard output)", default=STDIO
     )
-    parser.add_argument(
-        "--url",
-        metavar="URL",
-        help="path or URL of FILE for readers (default: its absolute path, or the URL)",
+    add_option(
+        parser,
+        "--url URL",
+        "path or URL of FILE for readers (default: its absolute path, or the URL)",
     )
-    parser.add_argument(
-        "--name", metavar="NAME", help="name of the array (default: the attr 'name', else 'data')"
+    add_option(parser, "--name NAME", "name of the array (default: the attr 'name', else 'data')")
+    add_option(
+        parser, "--dims NAMES", "names of its axes, separated by commas (default: the attr 'dims')"
     )
-    parser.add_argument(
-        "--dims",
-        metavar="NAMES",
-        help="names of its axes, separated by commas (default: the attr 'dims')",
-    )
-    add_flag(parser, "--no-verify", "do not read the chunks, trust the offset table")
+    add_option(parser, "--no-verify", "do not read the chunks, trust the offset table")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,24 +15,23 @@ from ...media import image
 from ...storage.protocol import ByteSink
 from ...types import AnyArray
 from .arraytext import text_lines
-from .options import STDIO, add_flag
+from .options import STDIO, add_option
 from .output import printable
 from .status import UsageError
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
     """Add the options for the output file and its form; return the group of the forms."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT_FILE",
-        default=STDIO,
-        help="file to write, in the format of its suffix: .npy, .txt, .png, .jpg; plain bytes "
+    add_option(
+        parser,
+        "-o, --output OUT_FILE",
+        "file to write, in the format of its suffix: .npy, .txt, .png, .jpg; plain bytes "
         "with .raw, .bin or without a suffix (default: standard output)",
+        default=STDIO,
     )
     kind = parser.add_mutually_exclusive_group()
-    add_flag(kind, "--npy", "write .npy format")
-    add_flag(kind, "--text", "write text, as numpy prints it")
+    add_option(kind, "--npy", "write .npy format")
+    add_option(kind, "--text", "write text, as numpy prints it")
     return kind
 
 

@@ -251,30 +251,43 @@ def add_command(
     return parser
 
 
-def add_flag(parser: Container, name: str, text: str) -> None:
-    """Add an option without a value; `text` is its help."""
-    parser.add_argument(name, action="store_true", help=text)
+def add_option(parser: Container, usage: str, text: str, **form: Any) -> None:
+    """Add an option as its usage shows it, like ``-z, --chunk-size SIZE``; `text` is its help.
+
+    Without a value it is a flag. `form` has other arguments of `add_argument`.
+    """
+    words = usage.replace(",", "").split()
+    names = [word for word in words if word.startswith("-")]
+    values = tuple(words[len(names) :])
+    if len(values) > 1:
+        form |= {"metavar": values, "nargs": len(values)}
+    elif values:
+        form["metavar"] = values[0]
+    elif form.keys().isdisjoint({"action", "choices"}):
+        form["action"] = "store_true"
+    parser.add_argument(*names, help=text, **form)
 
 
 def add_locking_option(parser: Container) -> None:
     """Add ``--no-locking``."""
-    parser.add_argument(
+    add_option(
+        parser,
         "--no-locking",
+        "do not lock the file: for file systems without locks, and only if no other program "
+        "writes to the file",
         action="store_false",
         dest="locking",
-        help="do not lock the file: for file systems without locks, and only if no other program "
-        "writes to the file",
     )
 
 
 def add_json_option(parser: Container) -> None:
     """Add ``--json``."""
-    add_flag(parser, "--json", "print JSON (schema in docs/json.md)")
+    add_option(parser, "--json", "print JSON (schema in docs/json.md)")
 
 
 def add_classic_option(parser: Container) -> None:
     """Add ``--classic``."""
-    add_flag(
+    add_option(
         parser,
         "--classic",
         "on a terminal, print the text that a pipe gets, which scripts can parse",
@@ -293,7 +306,7 @@ def add_files(parser: Container) -> None:
 
 def add_force_option(parser: Container, text: str) -> None:
     """Add ``--force`` to a command that replaces what `text`, its help, names."""
-    parser.add_argument("-f", "--force", action="store_true", default=argparse.SUPPRESS, help=text)
+    add_option(parser, "-f, --force", text, default=argparse.SUPPRESS)
 
 
 def add_folder(parser: Container) -> None:
@@ -307,47 +320,45 @@ def add_folder(parser: Container) -> None:
 def add_blosc_group(parser: argparse.ArgumentParser, others: tuple[str, ...] = ()) -> None:
     """Add the settings of chunks; `blosc_args_from` reads them, but for codecs in `others`."""
     group = parser.add_argument_group("blosc settings")
-    group.add_argument(
-        "-t",
-        "--typesize",
-        metavar="SIZE",
+    add_option(
+        group,
+        "-t, --typesize SIZE",
+        f"bytes per item, 1 to {MAX_TYPESIZE} (default: %(default)s)",
         type=lambda text: ranged(text, 1, MAX_TYPESIZE),
         default=DEFAULT_TYPESIZE,
-        help=f"bytes per item, 1 to {MAX_TYPESIZE} (default: %(default)s)",
     )
-    group.add_argument(
-        "-l",
-        "--clevel",
-        metavar="LEVEL",
+    add_option(
+        group,
+        "-l, --clevel LEVEL",
+        "compression level, 0 (store) to 9 (default: %(default)s)",
         type=int,
         choices=range(10),
         default=DEFAULT_CLEVEL,
-        help="compression level, 0 (store) to 9 (default: %(default)s)",
     )
     shuffle = group.add_mutually_exclusive_group()
-    shuffle.add_argument(
-        "-s",
-        "--no-shuffle",
+    add_option(
+        shuffle,
+        "-s, --no-shuffle",
+        "do not shuffle; same as --shuffle none",
         action="store_const",
         const="none",
         default="byte",
         dest="shuffle",
-        help="do not shuffle; same as --shuffle none",
     )
-    shuffle.add_argument(
+    add_option(
+        shuffle,
         "--shuffle",
+        "filter before the codec (default: %(default)s)",
         choices=tuple(_SHUFFLES),
         default="byte",
-        help="filter before the codec (default: %(default)s)",
     )
-    group.add_argument(
-        "-c",
-        "--codec",
-        metavar="CODEC",
+    add_option(
+        group,
+        "-c, --codec CODEC",
+        f"{', '.join((*CODECS, *others))} (default: %(default)s)",
         choices=(*CODECS, *others),
         default=DEFAULT_CNAME,
         dest="cname",
-        help=f"{', '.join((*CODECS, *others))} (default: %(default)s)",
     )
 
 
@@ -358,14 +369,13 @@ def blosc_args_from(args: argparse.Namespace) -> BloscArgs:
 
 def add_chunk_size_option(group: Container) -> None:
     """Add ``--chunk-size`` to a parser or a group."""
-    group.add_argument(
-        "-z",
-        "--chunk-size",
-        metavar="SIZE",
+    add_option(
+        group,
+        "-z, --chunk-size SIZE",
+        "bytes per chunk, with an optional suffix B, K, M, G or T; or 'max' "
+        f"(default: {DEFAULT_CHUNK_SIZE})",
         type=_chunk_size,
         default=parse_size(DEFAULT_CHUNK_SIZE),
-        help="bytes per chunk, with an optional suffix B, K, M, G or T; or 'max' "
-        f"(default: {DEFAULT_CHUNK_SIZE})",
     )
 
 

@@ -9,7 +9,7 @@ from ...integrations.loaderspeed import LoaderSpeed, Settings, measure
 from ...parallel.processes import start_methods
 from ...storage.url import shown_name
 from ..console.inputfile import check_input, one_input
-from ..console.options import STDIO, add_json_option, ranged
+from ..console.options import STDIO, add_json_option, add_option, ranged
 from ..console.output import pretty_size, print_json, result
 from ..console.status import ExitCode, UsageError
 
@@ -24,38 +24,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file_", metavar="PATH", help="any source of clips, by path or URL")
     number = partial(ranged, low=1, high=_MOST)
-    parser.add_argument(
-        "-w",
-        "--workers",
-        metavar="N",
+    add_option(
+        parser,
+        "-w, --workers N",
+        "worker processes; 0: this process (default: %(default)s)",
         type=partial(ranged, low=0, high=_MOST),
         default=2,
-        help="worker processes; 0: this process (default: %(default)s)",
     )
-    parser.add_argument(
-        "--batch", metavar="N", type=number, default=8, help="items of a batch (default: 8)"
-    )
-    parser.add_argument(
-        "--length",
-        metavar="N",
+    add_option(parser, "--batch N", "items of a batch (default: 8)", type=number, default=8)
+    add_option(
+        parser,
+        "--length N",
+        "frames of an item; 0: whole clips (default: 16)",
         type=partial(ranged, low=0, high=_MOST),
         default=16,
-        help="frames of an item; 0: whole clips (default: 16)",
     )
-    parser.add_argument(
-        "--stride", metavar="N", type=number, default=1, help="distance between frames (default: 1)"
-    )
-    parser.add_argument(
+    add_option(parser, "--stride N", "distance between frames (default: 1)", type=number, default=1)
+    add_option(
+        parser,
         "--start-method",
+        "how worker processes are started (default: that of Python)",
         choices=sorted(start_methods()),
-        help="how worker processes are started (default: that of Python)",
     )
-    parser.add_argument(
-        "--seconds",
-        metavar="S",
-        type=_seconds,
-        default=3.0,
-        help="how long the loader runs (default: 3)",
+    add_option(
+        parser, "--seconds S", "how long the loader runs (default: 3)", type=_seconds, default=3.0
     )
     add_json_option(parser)
 

@@ -24,10 +24,10 @@ from ...storage.file import kind_at
 from ...storage.url import shown_name
 from ..console.options import (
     Container,
-    add_flag,
     add_force_option,
     add_json_option,
     add_locking_option,
+    add_option,
     add_options,
     byte_size,
     passed_on,
@@ -81,52 +81,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="OUT", help="frame store to write: new, or added to")
     _add_input_options(parser)
     _add_store_options(parser)
-    parser.add_argument(
-        "-w",
-        "--workers",
-        metavar="N",
+    add_option(
+        parser,
+        "-w, --workers N",
+        "processes that read and encode (default: the number of processors, at most 8)",
         type=positive,
-        help="processes that read and encode (default: the number of processors, at most 8)",
     )
-    add_flag(parser, "--allow-skipped", "exit with 0 even if items were skipped")
-    add_flag(parser, "--allow-empty", "continue if an input has no items")
-    parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
+    add_option(parser, "--allow-skipped", "exit with 0 even if items were skipped")
+    add_option(parser, "--allow-empty", "continue if an input has no items")
+    add_option(parser, "--log FILE", "write skipped items as JSON lines")
     add_locking_option(parser)
     add_json_option(parser)
 
 
 def _add_input_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("inputs")
-    group.add_argument(
+    add_option(
+        group,
         "--from",
+        "type of the inputs: arrays (.npy), images (each a clip), folders of images (each a "
+        "clip), videos, a list (.csv, .json, .jsonl), folders of clips (default: detected)",
         choices=listing.KINDS,
         dest="kind",
-        help="type of the inputs: arrays (.npy), images (each a clip), folders of images (each a "
-        "clip), videos, a list (.csv, .json, .jsonl), folders of clips (default: detected)",
     )
-    group.add_argument(
-        "--root",
-        metavar="DIR",
-        help="folder of the paths in a list (default: the folder of the list)",
+    add_option(
+        group, "--root DIR", "folder of the paths in a list (default: the folder of the list)"
     )
-    add_flag(group, "--outside", "follow paths and links that lead outside the folder")
-    group.add_argument(
-        "--path-column",
-        metavar="NAME",
+    add_option(group, "--outside", "follow paths and links that lead outside the folder")
+    add_option(
+        group,
+        "--path-column NAME",
+        "column of paths in a list (default: %(default)s)",
         default="path",
-        help="column of paths in a list (default: %(default)s)",
     )
-    group.add_argument(
-        "--id-column",
-        metavar="NAME",
-        default="id",
-        help="column of ids in a list (default: %(default)s)",
+    add_option(
+        group, "--id-column NAME", "column of ids in a list (default: %(default)s)", default="id"
     )
-    group.add_argument(
-        "--frame-rate",
-        metavar="FPS",
+    add_option(
+        group,
+        "--frame-rate FPS",
+        "for videos: drop or repeat frames (default: each frame once)",
         type=float,
-        help="for videos: drop or repeat frames (default: each frame once)",
     )
     _add_options(group, _READING)
 
@@ -134,9 +129,7 @@ def _add_input_options(parser: argparse.ArgumentParser) -> None:
 def _add_store_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("store")
     _add_options(group, _CODING)
-    group.add_argument(
-        "--size", metavar="N", type=positive, help="resize frames: pixels of the shorter edge"
-    )
+    add_option(group, "--size N", "resize frames: pixels of the shorter edge", type=positive)
     _add_options(group, _FILES)
     add_force_option(group, "replace an existing store")
 

@@ -11,7 +11,7 @@ from ...frames.store.framestore import FrameStore
 from ...storage.protocol import ByteSource
 from ...storage.url import shown_name
 from ..console.describe import dtype_text
-from ..console.options import add_flag, add_json_option
+from ..console.options import add_json_option, add_option
 from ..console.output import encode_json, error, print_json, printable, result
 from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 from .clips import clip_nbytes, kept_as, open_clips
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file_", metavar="STORE", help="file or folder of clips")
     parser.add_argument("ids", metavar="ID", nargs="*", help="clips to list (default: all)")
-    add_flag(parser, "--meta", "print metadata after the id")
+    add_option(parser, "--meta", "print metadata after the id")
     add_json_option(parser)
 
 

@@ -19,7 +19,13 @@ from ...storage.file import Place
 from ...storage.url import refuse_url, shown_name
 from ..console.describe import read_metadata_file, report_chunks, report_metadata
 from ..console.inputfile import check_input, open_container, open_stream
-from ..console.options import STDIO, add_blosc_group, add_locking_option, blosc_args_from
+from ..console.options import (
+    STDIO,
+    add_blosc_group,
+    add_locking_option,
+    add_option,
+    blosc_args_from,
+)
 from ..console.output import Console, double_pretty_size
 from ..console.outputfile import is_same_file
 from ..console.status import ExitCode
@@ -36,17 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("new_file", metavar="NEW_FILE", help="file to append, - for standard input")
     add_blosc_group(parser)
-    parser.add_argument(
-        "-e",
-        "--no-check-extension",
-        action="store_true",
-        help=f"accept an ORIGINAL_FILE that does not end in {EXTENSION}",
+    add_option(
+        parser,
+        "-e, --no-check-extension",
+        f"accept an ORIGINAL_FILE that does not end in {EXTENSION}",
     )
-    parser.add_argument(
-        "-m",
-        "--metadata",
-        metavar="FILE",
-        help="file with a JSON value that replaces the metadata of ORIGINAL_FILE",
+    add_option(
+        parser,
+        "-m, --metadata FILE",
+        "file with a JSON value that replaces the metadata of ORIGINAL_FILE",
     )
     add_locking_option(parser)
 

@@ -23,6 +23,7 @@ from ..console.options import (
     STDIO,
     add_blosc_group,
     add_chunk_size_option,
+    add_option,
     blosc_args_from,
     count,
     keep_prefixes,
@@ -46,44 +47,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("bloscpack settings")
     add_chunk_size_option(group)
     new = ", ".join(row.name for row in CHECKSUMS if row.id > LAST_V3_ID)
-    group.add_argument(
-        "-k",
-        "--checksum",
-        metavar="CHECKSUM",
+    add_option(
+        group,
+        "-k, --checksum CHECKSUM",
+        f"{', '.join(row.name for row in CHECKSUMS)} (default: %(default)s); "
+        f"{new} need format version 4, which bloscpack 0.16 cannot read",
         choices=tuple(row.name for row in CHECKSUMS),
         default="adler32",
-        help=f"{', '.join(row.name for row in CHECKSUMS)} (default: %(default)s); "
-        f"{new} need format version 4, which bloscpack 0.16 cannot read",
     )
-    group.add_argument(
-        "-o",
-        "--no-offsets",
+    add_option(
+        group,
+        "-o, --no-offsets",
+        "do not write an offset table; such a file cannot be appended to",
         action="store_false",
         dest="offsets",
-        help="do not write an offset table; such a file cannot be appended to",
     )
-    group.add_argument(
-        "-m", "--metadata", metavar="FILE", help="file with a JSON value to store as metadata"
-    )
+    add_option(group, "-m, --metadata FILE", "file with a JSON value to store as metadata")
     keep_prefixes(group, "--m", dest="metadata")
-    group.add_argument(
-        "--dtype",
-        metavar="DTYPE",
-        type=_dtype,
-        help="type of the items in IN_FILE, such as float32 or <i2: OUT_FILE is then an array of "
+    add_option(
+        group,
+        "--dtype DTYPE",
+        "type of the items in IN_FILE, such as float32 or <i2: OUT_FILE is then an array of "
         "one dimension, whose attributes are the metadata, and --typesize is the size of an item",
+        type=_dtype,
     )
-    group.add_argument(
-        "--keepbits",
-        metavar="N",
+    add_option(
+        group,
+        "--keepbits N",
+        "round floats of --dtype to N mantissa bits (default: keep all)",
         type=count,
-        help="round floats of --dtype to N mantissa bits (default: keep all)",
     )
-    group.add_argument(
-        "--max-app-chunks",
-        metavar="N",
+    add_option(
+        group,
+        "--max-app-chunks N",
+        "chunks that can be appended later (default: ten times the number of chunks)",
         type=count,
-        help="chunks that can be appended later (default: ten times the number of chunks)",
     )
 
 

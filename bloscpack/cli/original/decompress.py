@@ -7,7 +7,7 @@ from ...original.pack import unpack_stream
 from ...storage.url import is_url, shown_name
 from ..console.describe import metadata_text, report_metadata
 from ..console.inputfile import check_input, one_input, open_container
-from ..console.options import STDIO, keep_prefixes
+from ..console.options import STDIO, add_option, keep_prefixes
 from ..console.output import Console, prefixed, pretty_size, results
 from ..console.outputfile import check_output, open_output, regular_nbytes
 from ..console.status import ExitCode, UsageError
@@ -27,11 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"file to write, - for standard output (default: IN_FILE without {EXTENSION}; "
         "- if IN_FILE is -)",
     )
-    parser.add_argument(
-        "-e",
-        "--no-check-extension",
-        action="store_true",
-        help=f"accept an IN_FILE that does not end in {EXTENSION} (requires OUT_FILE)",
+    add_option(
+        parser,
+        "-e, --no-check-extension",
+        f"accept an IN_FILE that does not end in {EXTENSION} (requires OUT_FILE)",
     )
     keep_prefixes(parser, "--n", "--no", "--no-", action="store_true", dest="no_check_extension")
 

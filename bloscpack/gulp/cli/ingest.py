@@ -14,8 +14,8 @@ from ...plugin import (
     ExitCode,
     Subparsers,
     add_command,
-    add_flag,
     add_json_option,
+    add_option,
     available_cpus,
     json_log,
     message,
@@ -98,29 +98,27 @@ KINDS = {
         options={"keep_damaged": False, "phase": "training"},
     ),
 }
-# Options that only some kinds have, by name with underscores, and how they are parsed.
-_OWN_OPTIONS: dict[str, dict[str, Any]] = {
-    "frame_rate": {
-        "metavar": "RATE",
-        "type": float,
-        "help": "frames per second; 0 takes every frame (default: %(default)s)",
-    },
-    "label_name": {"metavar": "NAME", "help": "key of the label (default: %(default)s)"},
-    "keep_damaged": {
-        "action": "store_true",
-        "help": "store the frames of damaged videos that can be decoded (default: skip the video)",
-    },
-    "keep_jpegs": {
-        "action": "store_true",
-        "help": "store JPEG files unchanged, neither decoded nor encoded; not with --size",
-    },
-    "extension": {
-        "metavar": ".EXT",
-        "action": "append",
-        "help": "suffix of file names; may be repeated",
-    },
-    "root_path": {"metavar": "FOLDER", "help": "folder of the paths"},
-    "phase": {"metavar": "NAME", "help": "the subset (default: %(default)s)"},
+# Options that only some kinds have, by name with underscores: value, help, how it is parsed.
+_OWN_OPTIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "frame_rate": (
+        "RATE",
+        "frames per second; 0 takes every frame (default: %(default)s)",
+        {"type": float},
+    ),
+    "label_name": ("NAME", "key of the label (default: %(default)s)", {}),
+    "keep_damaged": (
+        "",
+        "store the frames of damaged videos that can be decoded (default: skip the video)",
+        {},
+    ),
+    "keep_jpegs": (
+        "",
+        "store JPEG files unchanged, neither decoded nor encoded; not with --size",
+        {},
+    ),
+    "extension": (".EXT", "suffix of file names; may be repeated", {"action": "append"}),
+    "root_path": ("FOLDER", "folder of the paths", {}),
+    "phase": ("NAME", "the subset (default: %(default)s)", {}),
 }
 # Parameters of the adapters that have another name than the option.
 _PARAMETERS = {"extension": "file_extensions", "root_path": "root_folder"}
@@ -146,53 +144,44 @@ def _add_kind(kinds: Subparsers, title: str, kind: Kind) -> None:
     parser.add_argument(
         "output", metavar="DIR", help="gulp directory, created if it does not exist"
     )
-    parser.add_argument(
-        "--per-chunk",
-        "--videos-per-chunk",
-        "--images-per-chunk",
-        metavar="N",
+    add_option(
+        parser,
+        "--per-chunk, --videos-per-chunk, --images-per-chunk N",
+        "items per chunk (default: %(default)s)",
         type=positive,
         default=100,
-        help="items per chunk (default: %(default)s)",
     )
-    parser.add_argument(
-        "--workers",
-        "--num-workers",
-        metavar="N",
+    add_option(
+        parser,
+        "--workers, --num-workers N",
+        "number of processes (default: the number of processors, at most 4)",
         type=positive,
         default=None,
-        help="number of processes (default: the number of processors, at most 4)",
     )
-    parser.add_argument(
-        "--size",
-        "--frame-size",
-        "--image-size",
-        metavar="PIXELS",
+    add_option(
+        parser,
+        "--size, --frame-size, --image-size PIXELS",
+        "pixels of the shorter edge; -1 does not resize frames (default)",
         type=int,
         default=-1,
-        help="pixels of the shorter edge; -1 does not resize frames (default)",
     )
-    add_flag(parser, "--shuffle", "shuffle the items")
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=int,
-        default=0,
-        help="seed of the shuffle (default: %(default)s)",
+    add_option(parser, "--shuffle", "shuffle the items")
+    add_option(
+        parser, "--seed N", "seed of the shuffle (default: %(default)s)", type=int, default=0
     )
-    add_flag(
+    add_option(
         parser,
         "--remove-duplicates",
         "skip items whose ids are already in the directory; otherwise they are refused",
     )
-    add_flag(
+    add_option(
         parser, "--allow-skipped", "exit with 0 even if items were skipped that cannot be read"
     )
-    add_flag(parser, "--allow-empty", "exit with 0 even if there is nothing to ingest")
-    parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
+    add_option(parser, "--allow-empty", "exit with 0 even if there is nothing to ingest")
+    add_option(parser, "--log FILE", "write skipped items as JSON lines")
     for name, default in kind.options.items():
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, default=default, **_OWN_OPTIONS[name])
+        value, text, form = _OWN_OPTIONS[name]
+        add_option(parser, f"--{name.replace('_', '-')} {value}", text, default=default, **form)
     add_json_option(parser)
 
 

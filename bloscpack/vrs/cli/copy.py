@@ -10,9 +10,9 @@ from ...plugin import (
     ExitCode,
     Place,
     UsageError,
-    add_flag,
     add_force_option,
     add_json_option,
+    add_option,
     byte_size,
     check_output,
     double_pretty_size,
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("sources", metavar="SRC", nargs=1, help="VRS file, - for standard input")
     add_copy_options(parser)
-    add_flag(parser, "--renumber", "number the instances of each type, starting from 1")
+    add_option(parser, "--renumber", "number the instances of each type, starting from 1")
 
 
 def add_copy_options(parser: argparse.ArgumentParser) -> None:
@@ -48,67 +48,47 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="DST", help="VRS file to write")
     records = parser.add_argument_group("records")
     add_filter_options(records)
-    records.add_argument(
-        "--decimate",
-        metavar="[ID=]SECONDS",
+    add_option(
+        records,
+        "--decimate [ID=]SECONDS",
+        "copy only data records at least SECONDS apart, of all streams or of one; may be repeated",
         action="append",
         default=[],
-        help="copy only data records at least SECONDS apart, of all streams or of one; may be "
-        "repeated",
     )
     tags = parser.add_argument_group("tags")
-    tags.add_argument(
-        "--file-tag",
-        metavar=("KEY", "VALUE"),
-        nargs=2,
-        action="append",
-        default=[],
-        help="set a tag of the file",
+    add_option(tags, "--file-tag KEY VALUE", "set a tag of the file", action="append", default=[])
+    add_option(
+        tags, "--remove-file-tag KEY", "remove a tag of the file", action="append", default=[]
     )
-    tags.add_argument(
-        "--remove-file-tag",
-        metavar="KEY",
+    add_option(
+        tags,
+        "--stream-tag ID KEY VALUE",
+        "set a tag of a stream, or of the streams that match a pattern",
         action="append",
         default=[],
-        help="remove a tag of the file",
     )
-    tags.add_argument(
-        "--stream-tag",
-        metavar=("ID", "KEY", "VALUE"),
-        nargs=3,
-        action="append",
-        default=[],
-        help="set a tag of a stream, or of the streams that match a pattern",
-    )
-    tags.add_argument(
-        "--remove-stream-tag",
-        metavar=("ID", "KEY"),
-        nargs=2,
-        action="append",
-        default=[],
-        help="remove a tag of a stream",
+    add_option(
+        tags, "--remove-stream-tag ID KEY", "remove a tag of a stream", action="append", default=[]
     )
     output = parser.add_argument_group("output")
-    output.add_argument(
-        "-c",
-        "--compression",
-        metavar="PRESET",
+    add_option(
+        output,
+        "-c, --compression PRESET",
+        f"compress all payloads again: {', '.join(PRESETS)} (default: copy them as stored)",
         choices=PRESETS,
-        help=f"compress all payloads again: {', '.join(PRESETS)} (default: copy them as stored)",
     )
-    output.add_argument(
+    add_option(
+        output,
         "--index",
+        "position of the index (default: front)",
         choices=("front", "end"),
         default="front",
-        help="position of the index (default: front)",
     )
-    output.add_argument(
-        "-z",
-        "--chunk-size",
-        metavar="SIZE",
+    add_option(
+        output,
+        "-z, --chunk-size SIZE",
+        "split the copy into files DST, DST_1 and so on, each smaller than SIZE (suffixes K, M, G)",
         type=byte_size,
-        help="split the copy into files DST, DST_1 and so on, each smaller than SIZE (suffixes "
-        "K, M, G)",
     )
     add_force_option(output, "overwrite an existing recording")
     add_json_option(parser)

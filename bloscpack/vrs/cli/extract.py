@@ -2,7 +2,14 @@
 
 import argparse
 
-from ...plugin import Console, add_folder, add_json_option, double_pretty_size, report_extract
+from ...plugin import (
+    Console,
+    add_folder,
+    add_json_option,
+    add_option,
+    double_pretty_size,
+    report_extract,
+)
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
 # The same as in vrs/export/extraction.py, which is imported on use.
@@ -16,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_file(parser)
     add_folder(parser)
-    parser.add_argument(
-        "--only",
-        metavar="KIND",
+    add_option(
+        parser,
+        "--only KIND",
+        f"only {', '.join(KINDS)}; may be repeated",
         choices=KINDS,
         action="append",
-        help=f"only {', '.join(KINDS)}; may be repeated",
     )
     add_filter_options(parser)
     add_selection(parser)

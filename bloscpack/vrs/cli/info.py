@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...plugin import ByteSource, Console, Description, add_flag, attrs_text, exact_size_text
+from ...plugin import ByteSource, Console, Description, add_option, attrs_text, exact_size_text
 from .recordings import open_recording
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ _KINDS = ("configuration", "state", "data")  # of records
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the option of ``blpk vrs info``."""
-    add_flag(parser, "--fields", "list the fields of metadata")
+    add_option(parser, "--fields", "list the fields of metadata")
 
 
 def about(args: argparse.Namespace, source: ByteSource) -> Description:

@@ -3,7 +3,7 @@
 import argparse
 from contextlib import ExitStack
 
-from ...plugin import STDIO, Console, UsageError, add_flag
+from ...plugin import STDIO, Console, UsageError, add_option
 from .copy import add_copy_options, copy_options, report_copy
 from .recordings import open_recording, times_of
 
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("sources", metavar="SRC", nargs="+", help="VRS file")
     add_copy_options(parser)
-    add_flag(
+    add_option(
         parser, "--keep-apart", "do not join streams: assign new ids to streams whose ids clash"
     )
 

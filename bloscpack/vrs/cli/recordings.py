@@ -13,6 +13,7 @@ from ...plugin import (
     ByteSource,
     Console,
     Container,
+    add_option,
     errors_at,
     one_input,
     open_input,
@@ -70,39 +71,36 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 def add_filter_options(parser: Container) -> None:
     """Add the options that filter records; `choose` applies them."""
-    parser.add_argument(
-        "--stream",
-        metavar="ID",
-        action="append",
-        help="select only this stream, like 1201-1, or streams that match a pattern like '1201-*'; "
+    add_option(
+        parser,
+        "--stream ID",
+        "select only this stream, like 1201-1, or streams that match a pattern like '1201-*'; "
         "may be repeated",
+        action="append",
     )
-    parser.add_argument(
-        "--type",
-        metavar="TYPE",
+    add_option(
+        parser,
+        "--type TYPE",
+        f"select only {', '.join(TYPES)}; may be repeated",
         choices=TYPES,
         action="append",
         dest="types",
-        help=f"select only {', '.join(TYPES)}; may be repeated",
     )
-    parser.add_argument(
-        "--after",
-        metavar="SECONDS",
+    add_option(
+        parser,
+        "--after SECONDS",
+        "select from this time on; +S is S seconds after the first data record, -S before the last",
         type=parse_moment,
-        help="select from this time on; +S is S seconds after the first data record, -S before the "
-        "last",
     )
-    parser.add_argument(
-        "--before", metavar="SECONDS", type=parse_moment, help="select until this time"
-    )
+    add_option(parser, "--before SECONDS", "select until this time", type=parse_moment)
 
 
 def add_selection(parser: Container) -> None:
     """Add the option that selects a range of records; `choose` applies it."""
-    parser.add_argument(
-        "--select",
-        metavar="RECORDS",
-        help="a number or a range like 0:100 of these, in order of time (default: all)",
+    add_option(
+        parser,
+        "--select RECORDS",
+        "a number or a range like 0:100 of these, in order of time (default: all)",
     )
 
 
