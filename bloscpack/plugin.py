@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         Add,
         ArrayFormat,
         ArrayWriter,
+        beside,
         chunks_for,
         is_array_of,
         is_safe,
@@ -366,8 +367,8 @@ else:
         "frames.verify": "verify",
         "filetypes.arrayclips": "ArrayClip Clips array_of_clip clip_id",
         "filetypes.arrayfile": (
-            "Add ArrayFormat ArrayWriter chunks_for is_array_of is_safe label_or refuse_inner "
-            "without_attrs"
+            "Add ArrayFormat ArrayWriter beside chunks_for is_array_of is_safe label_or "
+            "refuse_inner without_attrs"
         ),
         "filetypes.arraylabels": (
             "encoded encoded_items encoded_times labelled labels_of others_of plain_value"

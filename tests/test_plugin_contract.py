@@ -36,7 +36,7 @@ def path(filetype: FileType, tmp_path: Path) -> Path:
 
 @every_type
 def test_a_file_is_identified_and_opened(filetype: FileType, path: Path) -> None:
-    found, source = identify(str(path), folders=True)
+    found, source = identify(str(path))
     source.close()
     assert found is filetype
     with (bp.frames.open if filetype.open_frames else bp.open)(path) as opened:  # type: ignore[operator]

@@ -183,7 +183,7 @@ def _advise(argv: Sequence[str], path: str) -> None:
     from ..filetypes.identify import identify
 
     try:
-        filetype, source = identify(path, folders=True)
+        filetype, source = identify(path)
         source.close()
     except EXPECTED:
         return  # the error that was printed says more

@@ -97,8 +97,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return ExitCode.OK
     columns, lines = terminal.size()
-    width = args.width or columns
-    results(_drawn(args, shown, width, max(2, lines - 2)))
+    results(_drawn(args, shown, args.width or columns, max(2, lines - 2)))
     binary_stdout()  # flushes: the label follows the picture
     console.note(printable(shown.label))
     return ExitCode.OK
@@ -141,8 +140,7 @@ def _of_array(array: Array, label: str, index: Index | None) -> Shown:
             f"selection {text} has {nbytes} bytes, more than the {_MAX_SELECTED} that are shown: "
             "select less"
         )
-    values = array.read(index)
-    return _as_picture(values, f"{label}{text}")
+    return _as_picture(array.read(index), f"{label}{text}")
 
 
 def _as_picture(values: AnyArray, label: str, *, cmyk: bool = False) -> Shown:

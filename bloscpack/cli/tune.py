@@ -49,6 +49,6 @@ def _filetype(place: Place) -> FileType:
     """Return the type whose settings are tried."""
     if place.path == STDIO:
         return ARRAYS
-    filetype, source = identify(readable(place.whole), folders=True)
+    filetype, source = identify(readable(place.whole))
     source.close()
     return filetype or ARRAYS  # a file of another library, or one that its error names

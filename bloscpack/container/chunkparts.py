@@ -290,8 +290,7 @@ def is_joined(
     store: PartStore, header: Header, section: bytes, parts: Sequence[PartRecord]
 ) -> bool:
     """Return whether the existing file is the one that these parts make."""
-    head = header.pack() + section
-    offsets, trailer = _end_of(header, head, parts)
+    offsets, trailer = _end_of(header, header.pack() + section, parts)
     last = trailer[-1]
     try:
         source = store.open_target()

@@ -86,8 +86,7 @@ def find_front(source: ByteSource) -> FoundFront:
         front = _find_front(source)
         if trailer is not None:
             checked = front.meta is not None and front.meta.meta_checksum.nbytes > 0
-            size = front.header.size + len(front.section)
-            head = source.read_at(0, size)
+            head = source.read_at(0, front.header.size + len(front.section))
             front.is_current = is_current(trailer, front.header, head, section_is_checked=checked)
         front.trailer = trailer
         if trailer is None or not front.faults:

@@ -383,8 +383,7 @@ class Salvage:
             return index >= 0
         if not 0 <= index < self.nchunks:
             return False
-        nbytes = self._size_of(index)
-        return nbytes in (UNKNOWN, chunk.nbytes)
+        return self._size_of(index) in (UNKNOWN, chunk.nbytes)
 
     def _share_by_digest(self, runs: list[list[FoundChunk]]) -> None:
         """Assign a chunk to every index with the same digest, as the content is the same."""

@@ -212,8 +212,7 @@ class _Plan:
         """List the missing rows in attrs, beside those of an earlier recovery."""
         attrs = metadata.get("attrs")
         attrs = dict(attrs) if isinstance(attrs, dict) else {}
-        before = attrs.get(ATTRS_KEY)
-        rows = [*self.rows, *_rows_before(before)]
+        rows = [*self.rows, *_rows_before(attrs.get(ATTRS_KEY))]
         attrs[ATTRS_KEY] = {"missing_rows": [list(one) for one in _merged(rows)]}
         metadata["attrs"] = attrs
 

@@ -149,8 +149,7 @@ def clip_picture(clip: Any) -> Markup:
     nbytes = int(np.prod(clip.shape[1:])) * clip.dtype.itemsize
     if nbytes > MAX_NBYTES:
         raise ValueError(f"frames of {nbytes} bytes are too large for a picture of several")
-    count = min(MAX_FRAMES, MAX_NBYTES // max(1, nbytes))
-    numbers = spread(len(clip), count)
+    numbers = spread(len(clip), min(MAX_FRAMES, MAX_NBYTES // max(1, nbytes)))
     columns = len(numbers)
     sheet = clip_sheet(clip, numbers, columns=columns, width=sheet_width(columns, TILE))
     caption = f"frames {', '.join(map(str, numbers))}"

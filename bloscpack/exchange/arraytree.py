@@ -26,6 +26,7 @@ from ..plugin import (
     SeveralArrays,
     UnsupportedError,
     attribute,
+    beside,
     packed_attrs,
     plain_value,
     quoted,
@@ -152,7 +153,7 @@ class ArrayTree:
             inner = inner if inner in self._nodes else chosen(inner, names, self._what, self._where)
             node = self._nodes[inner]
             source = self._opened(node, is_alone=True)
-            places = [place_beside(node.path, each) for each in node.dims or ()]
+            places = [beside(node.path, each) for each in node.dims or ()]
             lost = [_unlimited(each) for each in places if each in self.unlimited]
             return SeveralArrays.of(source._replace(left_out=(*source.left_out, *lost)))
         for path, node in self._nodes.items():
@@ -343,11 +344,6 @@ def _has_odd_dims(dims: Sequence[str], shape: tuple[int, ...]) -> bool:
 
 def _unlimited(place: str) -> str:
     return f"unlimited length of dimension {quoted(place)}"
-
-
-def place_beside(name: str, key: str) -> str:
-    """Return the place of a coordinate or a dimension of an array: its group."""
-    return name[: name.rfind("/") + 1] + key
 
 
 def above(name: str) -> Iterator[str]:

@@ -85,8 +85,7 @@ def open_hdf5(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
 
 def _end(file: Any, source: ByteSource) -> int:
     """Return the end of a file according to its superblock, which h5py does not give."""
-    start = file.userblock_size
-    head = bytes(source.read_at(start, 64))
+    head = bytes(source.read_at(file.userblock_size, 64))
     is_old = head[8] < 2
     width = head[13 if is_old else 9]
     at = 24 if is_old else 12

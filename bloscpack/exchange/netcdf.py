@@ -23,12 +23,13 @@ from ..plugin import (
     Labels,
     SeveralArrays,
     UnsupportedError,
+    beside,
     encoded_items,
     labels_of,
     typed,
     types_of,
 )
-from .arraytree import place_beside, scope
+from .arraytree import scope
 from .hdf5 import beside_labels, is_place, is_plain, open_hdf5, refuse_text, write_attrs
 from .library import TargetFile, target_file
 from .treewriter import REST, NewArray, TreeWriter, name_others
@@ -156,7 +157,7 @@ class _Writer(TreeWriter):
         found = self._group(name.rpartition("/")[0]), False
         for place in scope(name, dim):
             is_unlimited = place in self.unlimited
-            if is_unlimited or (place != place_beside(name, dim) and place in self._lengths):
+            if is_unlimited or (place != beside(name, dim) and place in self._lengths):
                 home = self._group(place.rpartition("/")[0])
                 if self._lengths.get(place, length) != length or dim in home.dimensions:
                     break
@@ -174,7 +175,7 @@ class _Writer(TreeWriter):
                 shape = source.rows.shape
                 labels = labels_of(source.attrs, shape)
             for dim, length in zip(labels.dims, shape, strict=True) if labels else ():
-                found.setdefault(place_beside(name, dim), length)
+                found.setdefault(beside(name, dim), length)
         return found
 
     def _write_coord(self, group: Any, key: str, coord: Coord) -> None:

@@ -15,13 +15,14 @@ from ..plugin import (
     Labels,
     SeveralArrays,
     UnsupportedError,
+    beside,
     chunks_for,
     is_array_of,
     is_same_coord,
     labels_of,
     others_of,
 )
-from .arraytree import above, place_beside
+from .arraytree import above
 from .library import TargetFile, errors_of
 
 # Attribute for attributes that a library does not give back, or by which it would decode items.
@@ -80,7 +81,7 @@ class TreeWriter(ArrayWriter):
         labels = labels_of(source.attrs, source.rows.shape)
         if labels and "" in labels.dims:
             raise UnsupportedError("the name of an axis is empty, which means no name: rename it")
-        coords = {place_beside(name, key): each for key, each in coords_of(labels).items()}
+        coords = {beside(name, key): each for key, each in coords_of(labels).items()}
         for place, coord in coords.items():
             other, expected = self._coords.get(place, (place, coord))
             if place in self._groups:

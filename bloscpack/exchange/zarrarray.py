@@ -34,6 +34,7 @@ from ..plugin import (
     Rows,
     SeveralArrays,
     UnsupportedError,
+    beside,
     encoded,
     encoded_times,
     hidden_attrs,
@@ -44,7 +45,7 @@ from ..plugin import (
     quoted,
     typed,
 )
-from .arraytree import ArrayTree, Node, add_text, default_dims, place_beside
+from .arraytree import ArrayTree, Node, add_text, default_dims
 from .library import SourceStream, errors_of
 from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others
 
@@ -358,11 +359,11 @@ class _Writer(TreeWriter):
         """Create an array, with its coordinates beside it."""
         name, source, labels, attrs, chunks, hidden = new
         for key, coord in coords_of(labels).items():
-            self._write_coord(place_beside(name, key), coord)
+            self._write_coord(beside(name, key), coord)
         name_others(attrs, labels)
         dims = labels.dims if labels else self._default_dims(name, source.rows.shape)
         for dim, length in zip(dims, source.rows.shape, strict=True) if dims else ():
-            self._lengths.setdefault(place_beside(name, dim), length)
+            self._lengths.setdefault(beside(name, dim), length)
         return self._create_array(name, source.rows, chunks, attrs, dims, hidden)
 
     def _default_dims(self, name: str, shape: tuple[int, ...]) -> list[str] | None:
@@ -374,9 +375,7 @@ class _Writer(TreeWriter):
             return None
         names = zip(default_dims(shape), shape, strict=True)
         return [
-            dim
-            if self._lengths.get(place_beside(name, dim), length) == length
-            else f"{dim}_{length}"
+            dim if self._lengths.get(beside(name, dim), length) == length else f"{dim}_{length}"
             for dim, length in names
         ]
 
@@ -440,8 +439,7 @@ class _Writer(TreeWriter):
             return
         self.written.add(path)
         values = coord.values
-        array = self._create_array(path, values, None, coord.attrs, coord.dims)
-        array[...] = values
+        self._create_array(path, values, None, coord.attrs, coord.dims)[...] = values
 
 
 _FORMAT = ArrayFormat(

@@ -156,7 +156,7 @@ class _ArrayCopier:
                     writer.write(name, stored, tally.advance if self.is_alone else _ignore)
                     self.written.add(name)
                     if isinstance(coords := stored.attrs.get("coords"), dict):
-                        self._places.update(_beside(name, key) for key in coords)
+                        self._places.update(beside(name, key) for key in coords)
                     tally.add_frames(stored.nrows, is_image=False)
             if not self.is_alone:
                 tally.advance()
@@ -184,7 +184,7 @@ class _ArrayCopier:
             with suppress(UnsupportedError):
                 source = self._stored(source, name)
             labels = labels_of(source.attrs, source.rows.shape)
-        return {_beside(name, key): each for key, each in labels.coords.items()} if labels else {}
+        return {beside(name, key): each for key, each in labels.coords.items()} if labels else {}
 
     def _stored(self, source: ArraySource, name: str) -> ArraySource:
         return self._form.stored(source, self._job, "the array" if self.is_alone else quoted(name))
@@ -240,8 +240,8 @@ def is_array_of(arrays: SeveralArrays, place: str, coord: Coord) -> bool:
         return is_same_coord(coord, Coord(labels.dims, rows.read(()), labels.attrs))
 
 
-def _beside(name: str, key: str) -> str:
-    """Return the place of a coordinate of an array."""
+def beside(name: str, key: str) -> str:
+    """Return the place of a coordinate or a dimension of an array: its group."""
     return name[: name.rfind("/") + 1] + key
 
 
@@ -274,7 +274,7 @@ def _has_attrs(source: ArraySource, copy: ArraySource, name: str, places: Collec
         attrs["coords"] = {
             key: each
             for key, each in found.items()
-            if key in wanted or _beside(name, key) not in places
+            if key in wanted or beside(name, key) not in places
         }
     return is_same(expected, attrs, source.rows.shape)
 

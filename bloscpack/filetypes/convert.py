@@ -342,13 +342,13 @@ def _identified(
     A file or folder is open, and closed with the `stack`. A list has the type of its first file.
     """
     if isinstance(src, list | tuple) and src:
-        filetype, first = identify(src[0], storage_options, folders=True)
+        filetype, first = identify(src[0], storage_options)
         first.close()
         return filetype, src, storage_options
     is_source = hasattr(src, "keys") and hasattr(src, "read")
     if is_source or isinstance(src, list | tuple) or is_pattern(src):
         return None, src, storage_options
-    filetype, source = identify(Place(src), storage_options, folders=True)
+    filetype, source = identify(Place(src), storage_options)
     stack.callback(source.close)
     return filetype, source, None
 

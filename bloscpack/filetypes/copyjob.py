@@ -247,10 +247,10 @@ def write_file(
 
 
 @contextmanager
-def new_copy(job: CopyJob, *, is_folder: bool = False) -> Iterator[str]:
-    """Yield a temporary path; what is there after the block becomes the destination."""
-    job.check_target(is_folder=is_folder)
-    with _placed(job, is_folder=is_folder) as temporary:
+def new_copy(job: CopyJob) -> Iterator[str]:
+    """Yield a temporary path; the file there after the block becomes the destination."""
+    job.check_target(is_folder=False)
+    with _placed(job, is_folder=False) as temporary:
         yield temporary
 
 

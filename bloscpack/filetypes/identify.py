@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, overload
+from typing import Any
 
 from ..exceptions import WrongKindError
 from ..format.archiveindex import INDEX_MAGIC, INDEX_TAIL_SIZE
@@ -31,21 +31,10 @@ from ..types import BytesLike
 from .table import ARRAYS, FILETYPES, FileType
 
 
-@overload
 def identify(
-    where: Any,
-    storage_options: Mapping[str, Any] | None = None,
-    *,
-    folders: Literal[False] = False,
-) -> tuple[FileType | None, ByteSource]: ...
-@overload
-def identify(
-    where: Any, storage_options: Mapping[str, Any] | None = None, *, folders: bool
-) -> tuple[FileType | None, ByteSource | ListedFolder]: ...
-def identify(
-    where: Any, storage_options: Mapping[str, Any] | None = None, *, folders: bool = False
+    where: Any, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[FileType | None, ByteSource | ListedFolder]:
-    """Open a file and find its type.
+    """Open a file or folder and find its type.
 
     Parameters
     ----------
@@ -53,8 +42,6 @@ def identify(
         The file. ``path::/name`` is an array of an archive.
     storage_options : mapping, optional
         Options of fsspec's file system for a URL.
-    folders : bool, default False
-        Open a folder too, which is otherwise refused.
 
     Returns
     -------
@@ -65,8 +52,6 @@ def identify(
 
     Raises
     ------
-    IsAFolderError
-        It is a folder, and `folders` is false.
     OSError
         It cannot be opened or read.
 
@@ -75,7 +60,7 @@ def identify(
     Reads the first 4 KiB; also the last bytes, if the first ones are not conclusive.
     """
     place = Place.of(where)
-    source = (_open_either if folders else open_source)(place.path, storage_options)
+    source = _open_either(place.path, storage_options)
     if isinstance(source, ListedFolder):
         return next((each for each in FILETYPES if each.is_folder), None), source
     with closed_on_error(source, source.name):
@@ -91,7 +76,7 @@ def identify_known(place: Any) -> tuple[FileType, Any]:
     WrongKindError
         It is of another type; the message names the function that reads it.
     """
-    filetype, source = identify(place, folders=True)
+    filetype, source = identify(place)
     with closed_on_error(source, source.name):
         refuse_other_folder(filetype, source)
         if filetype is None:

@@ -5,7 +5,7 @@ Modules are imported on use: a program that reads one type of file loads no othe
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from ..array.array import Array
 from ..container.front import Verify
@@ -183,26 +183,19 @@ def _open_other(where: Any, verify: Verify, nthreads: int | None, version: int) 
     return None
 
 
+class _LoadOptions(TypedDict, total=False):
+    """Parameters of `load` that do not change the type of the result."""
+
+    nthreads: int | None
+    on_error: OnLostChunk
+    fill_value: Any
+    storage_options: Mapping[str, Any] | None
+
+
 @overload
-def load(
-    path: Any,
-    *,
-    out: None = None,
-    nthreads: int | None = None,
-    on_error: OnLostChunk = "raise",
-    fill_value: Any = 0,
-    storage_options: Mapping[str, Any] | None = None,
-) -> AnyArray: ...
+def load(path: Any, *, out: None = None, **options: Unpack[_LoadOptions]) -> AnyArray: ...
 @overload
-def load(
-    path: Any,
-    *,
-    out: Out,
-    nthreads: int | None = None,
-    on_error: OnLostChunk = "raise",
-    fill_value: Any = 0,
-    storage_options: Mapping[str, Any] | None = None,
-) -> Out: ...
+def load(path: Any, *, out: Out, **options: Unpack[_LoadOptions]) -> Out: ...
 @explain_keywords()
 def load(
     path: Any,
@@ -253,39 +246,28 @@ def load(
         return {name: array.read((), **options) for name, array in found.items()}
 
 
+class _OpenOptions(TypedDict, total=False):
+    """Parameters of `open_frames` that do not change the type of the result."""
+
+    verify: bool
+    nthreads: int | None
+    storage_options: Mapping[str, Any] | None
+    locking: bool
+    exact: bool
+
+
 @overload
 def open_frames(
     path: list[Any] | tuple[Any, ...],
     mode: Literal["r"] = "r",
-    *,
-    verify: bool = True,
-    nthreads: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    locking: bool = True,
-    exact: bool = False,
+    **options: Unpack[_OpenOptions],
 ) -> "ManyStores": ...
 @overload
 def open_frames(
-    path: Any,
-    mode: Literal["r"] = "r",
-    *,
-    verify: bool = True,
-    nthreads: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    locking: bool = True,
-    exact: bool = False,
+    path: Any, mode: Literal["r"] = "r", **options: Unpack[_OpenOptions]
 ) -> "FrameSource": ...
 @overload
-def open_frames(
-    path: Any,
-    mode: Literal["a"],
-    *,
-    verify: bool = True,
-    nthreads: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    locking: bool = True,
-    exact: bool = False,
-) -> "FrameStore": ...
+def open_frames(path: Any, mode: Literal["a"], **options: Unpack[_OpenOptions]) -> "FrameStore": ...
 @known_as("bloscpack.frames", "open")
 def open_frames(
     path: Any,
@@ -375,7 +357,7 @@ def open_frames(
         )
     if mode == "a":
         refuse_url(path, "appended to")
-    filetype, source = identify(path, storage_options, folders=True)
+    filetype, source = identify(path, storage_options)
     if mode == "r":
         return frames_of(filetype, source, verify=verify, nthreads=nthreads, exact=exact)
     source.close()

@@ -91,7 +91,7 @@ def recover(
             remote = RemoteSource(src, storage_options)
         if remote is not None:
             return _recover_remote(remote, dst, nthreads, shown)
-    filetype, source = identify(src, storage_options, folders=True)
+    filetype, source = identify(src, storage_options)
     refuse_other_folder(filetype, source)
     recover_type = (filetype or ARRAYS).recover
     with closing(source), errors_at(source.name, whole=""):

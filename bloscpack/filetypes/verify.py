@@ -82,7 +82,7 @@ def verify(
     place = Place.of(path)
     if fix:
         refuse_url(path, "fixed")
-    filetype, source = identify(place, storage_options, folders=True)
+    filetype, source = identify(place, storage_options)
     refuse_other_folder(filetype, source)
     return verify_source(
         filetype,

@@ -224,8 +224,7 @@ def recover_directory(
     listed.names += [name for name in folder.names if name == LABELS_NAME]
     with closing(_WholeItems(listed)) as source:
         report = verify(source, progress=progress)
-        lost = {each.clip for each in report.damage}
-        source.keep(set(source) - lost)
+        source.keep(set(source) - {each.clip for each in report.damage})
         if not len(source):
             raise FormatError("no whole item was found: nothing can be saved").at(
                 path=folder.name, whole=""

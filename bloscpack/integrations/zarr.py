@@ -387,8 +387,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
     def _fill_deleted(self) -> None:
         """Write chunks that Zarr has deleted and not set again."""
         while self._deleted:
-            key = self._deleted.pop()
-            region = self._layout.region(key)
+            region = self._layout.region(self._deleted.pop())
             if region is not None:
                 default = zarr.dtype.parse_dtype(self._layout.dtype, zarr_format=2)
                 self._array[region] = np.array(default.default_scalar(), self._layout.dtype)

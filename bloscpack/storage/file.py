@@ -51,8 +51,7 @@ class FileSource(ByteSource):
         if is_link is None:
             is_link = os.path.islink(self.path)
         if descriptor is None:
-            flags = os.O_RDONLY | os.O_CLOEXEC
-            descriptor = Descriptor(os.open(path, flags))
+            descriptor = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         self._descriptor: Descriptor | None = descriptor
         # The journal is beside the file itself, not beside a link to it.
         self._real_path = os.path.realpath(self.path) if is_link else self.path

@@ -252,8 +252,11 @@ def check_unlocked(path: str) -> None:
 
 
 @contextmanager
-def replacing(path: str, locked_fd: int = -1, *, replays: bool = True) -> Iterator[None]:
+def replacing(path: str, locked_fd: int = -1) -> Iterator[None]:
     """Make sure that the file at `path`, not a link, can be replaced inside the block.
+
+    Its journal is replayed. The file is then whole until it is replaced, and no journal is left
+    that could be mistaken for one of the new file.
 
     Parameters
     ----------
@@ -261,16 +264,13 @@ def replacing(path: str, locked_fd: int = -1, *, replays: bool = True) -> Iterat
         The file; it need not exist.
     locked_fd : int
         Descriptor of the file if this process has it locked already, else -1.
-    replays : bool
-        Replay its journal. The file is then whole until it is replaced, and no journal is left
-        that could be mistaken for one of the new file.
 
     Raises
     ------
     LockedError
         A writer has the file open.
     """
-    fd = _lock_current(path, locked_fd, replays=replays)
+    fd = _lock_current(path, locked_fd, replays=True)
     try:
         yield
     finally:

@@ -121,8 +121,7 @@ def _window(query: Query, prefix: str, length: int) -> tuple[int, int]:
 
 def plane(file: ViewedFile, query: Query, work: Work) -> Answer:
     """Return values of a plane as a packet: every k-th row and column of a large one."""
-    values = values_of(file, query)
-    head, found = _read_plane(values, query, work)
+    head, found = _read_plane(values_of(file, query), query, work)
     return packet(head, found)
 
 

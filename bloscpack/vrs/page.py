@@ -87,8 +87,7 @@ def record(file: ViewedFile, query: Query, work: Work) -> Answer:
     stream = _stream_of(file, query)
     source: RecordingSource = file.open()
     kind = query.word("type", _TYPES)
-    time = query.number("time", 0.0)
-    found = source.recording.nearest(time, stream.id, kind)
+    found = source.recording.nearest(query.number("time", 0.0), stream.id, kind)
     frame = None
     if kind == "data" and stream.id in source:
         rows = source[stream.id].rows
@@ -132,8 +131,7 @@ def _lines(times: AnyArray, numbers: AnyArray, query: Query, head: dict[str, Any
 
 def audio(file: ViewedFile, query: Query, work: Work) -> Answer:
     """Return the smallest and largest sample of each record of audio; evenly spaced if many."""
-    stream = _stream_of(file, query)
-    records = stream.data
+    records = _stream_of(file, query).data
     step = max(1, -(-len(records) // MAX_AUDIO_RECORDS))
     times, lows, highs = [], [], []
     for index in range(0, len(records), step):

@@ -90,12 +90,10 @@ class Stream:
     @property
     def records(self) -> Selection:
         """All records of the stream."""
-        rows = self._content.rows_of_stream(self._ordinal)
-        return Selection(self._content, rows)
+        return Selection(self._content, self._content.rows_of_stream(self._ordinal))
 
     def _of_type(self, record_type: int) -> Selection:
-        rows = self._content.rows_of(self._ordinal, record_type)
-        return Selection(self._content, rows)
+        return Selection(self._content, self._content.rows_of(self._ordinal, record_type))
 
     @property
     def data(self) -> Selection:
@@ -219,8 +217,7 @@ class Streams(Mapping[str, Stream]):
         NotFoundError
             No stream has this id.
         """
-        ordinal = find_stream(self._content, stream_text(key))
-        return Stream(self._content, ordinal)
+        return Stream(self._content, find_stream(self._content, stream_text(key)))
 
     def __repr__(self) -> str:
         return f"<{len(self)} streams of {self._content.source.name!r}>"

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import IsAFolderError
 from bloscpack.filetypes.identify import identify
 from bloscpack.filetypes.table import FILETYPES, FileType
 from bloscpack.format.filekind import STORE_TAIL_NBYTES
@@ -38,7 +37,7 @@ def name_of(filetype: FileType | None) -> str | None:
 
 
 def type_of(where: Any) -> str | None:
-    filetype, source = identify(where, folders=True)
+    filetype, source = identify(where)
     source.close()
     return name_of(filetype)
 
@@ -100,12 +99,10 @@ def test_a_dataset_is_recognised_by_its_name(tmp_path: Path) -> None:
     assert type_of(FILES["bzna"].read_bytes()[:400]) == "bzna"
 
 
-def test_a_folder_is_refused_unless_it_is_wanted(tmp_path: Path) -> None:
+def test_a_folder_is_opened(tmp_path: Path) -> None:
     for name in ("data_0.gulp", "meta_0.gmeta"):
         (tmp_path / name).touch()
-    with pytest.raises(IsAFolderError, match="a Gulp directory, not a file"):
-        identify(tmp_path)
-    folder = identify(tmp_path, folders=True)[1]
+    folder = identify(tmp_path)[1]
     assert isinstance(folder, ListedFolder)
 
 

@@ -525,8 +525,7 @@ def _estimate(work: AnyArray, predictors: list[int]) -> list[float]:
     """Return the bits per item that windows may need with each predictor."""
     _, d, h, w = work.shape
     bits = estimate_predictors(bytes_of(work), work.itemsize, d, h, w, predictors)
-    size = work.size
-    return [each / size for each in bits]
+    return [each / work.size for each in bits]
 
 
 def _predictors_of(shape: Shape, *, is_signed: bool) -> list[int]:

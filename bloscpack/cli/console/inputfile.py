@@ -77,7 +77,7 @@ def open_input(place: Place, kinds: Sequence[str] = ()) -> tuple[FileType, Any]:
     exist. WrongKindError if it is of another type, or empty.
     """
     check_input(place, "file")
-    filetype, source = identify(readable(place), folders=True)
+    filetype, source = identify(readable(place))
     wanted = [each for each in FILETYPES if each.name in kinds]
     if not any(each.is_folder for each in wanted):
         refuse_other_folder(filetype, source)

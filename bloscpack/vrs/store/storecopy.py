@@ -96,8 +96,7 @@ def store_recording(
             if verbatim:
                 for _ in iter_file(stored):
                     pass
-    images = _images_of(plans)
-    return RecordingCopy(nclips, len(content.table), images, (path,))
+    return RecordingCopy(nclips, len(content.table), _images_of(plans), (path,))
 
 
 def restore_recording(
@@ -157,8 +156,7 @@ def _write_recording(
 ) -> None:
     records, streams = stored.records, stored.streams
     entries = np.zeros(len(records), INDEX_ENTRY)
-    position = records.table.position
-    entries["timestamp"][position] = records.table.timestamp
+    entries["timestamp"][records.table.position] = records.table.timestamp
     room = index_nbytes(entries, streams, ZSTD_LEVEL)
     # Compressed sizes are not known before the records are written.
     room += room + 8 * len(records) + 1024

@@ -61,8 +61,7 @@ def store_file(store: FrameStore, folder: str, content: Content) -> dict[str, An
         ends.append(rest.nbytes)
         block = max(1, min(rest.nbytes, BLOCK_NBYTES))
         rest.pad(block)
-        nblocks = rest.nbytes // block
-        blocks = rest.iter_pieces(repeat(block, nblocks))
+        blocks = rest.iter_pieces(repeat(block, rest.nbytes // block))
         store.append(f"{CLIP}/rest", (np.frombuffer(each, np.uint8) for each in blocks))
         store.append(f"{CLIP}/rest:offsets", np.array(ends, np.int64))
         shape = (len(table), RECORD_HEADER_SIZE)

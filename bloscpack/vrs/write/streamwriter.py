@@ -194,8 +194,7 @@ class StreamWriter:
             raise ValueError(
                 f"stream {self.id}: no {record_type!r} records of version {version!r} are defined"
             )
-        parts = encoder.encode(values)
-        self._write(encoder.record_type, timestamp, parts, version)
+        self._write(encoder.record_type, timestamp, encoder.encode(values), version)
 
     def write_payload(
         self,
