@@ -268,6 +268,7 @@ if TYPE_CHECKING:
     from .types import (
         AnyArray,
         BytesLike,
+        ClosedOnExit,
         FramePreset,
         IntArray,
         OnBadItem,
@@ -288,8 +289,8 @@ else:
         "keywords": "explain_keywords text_list",
         "notice": "notice warn_unclosed",
         "types": (
-            "AnyArray BytesLike FramePreset IntArray OnBadItem Path PictureCodec Progress "
-            "ProgressOption"
+            "AnyArray BytesLike ClosedOnExit FramePreset IntArray OnBadItem Path PictureCodec "
+            "Progress ProgressOption"
         ),
         "version": "__version__",
         "parallel.arraypool": "ArrayPool",

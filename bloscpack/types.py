@@ -1,4 +1,4 @@
-"""Types that several modules share, and records of options."""
+"""Types and base classes that several modules share, and records of options."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,6 +7,7 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
+    Self,
     TypeAlias,
     TypedDict,
 )
@@ -29,6 +30,28 @@ class Updates(Protocol):
 
 
 ProgressOption: TypeAlias = Progress | Updates | bool | None
+
+
+class Closeable(Protocol):
+    """Object with a ``close`` method."""
+
+    def close(self) -> None:
+        """Close the object."""
+
+
+class ClosedOnExit:
+    """Base class of objects that the end of a ``with`` block closes."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        """Return the object, which the end of the block closes."""
+        return self
+
+    def __exit__(self: Closeable, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
 
 # Words that parameters take, for type checkers and editors; at run time each function checks them.
 Mode: TypeAlias = Literal["r", "a"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any, Never, Self, TypeVar, overload
+from typing import Any, Never, TypeVar, overload
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..storage.folder.filelist import expanded
 from ..storage.pool import MAX_OPEN_FILES
 from ..storage.remote.source import may_wait, without_head
 from ..storage.runs import MAX_REQUESTS
-from ..types import AnyArray
+from ..types import AnyArray, ClosedOnExit
 from .array import Array
 from .arraymetadata import Described
 from .dtype import Dtype
@@ -32,7 +32,7 @@ from .selection import Picked, Selection, Sides, parse_selection
 Out = TypeVar("Out")
 
 
-class ManyArrays(Described):
+class ManyArrays(Described, ClosedOnExit):
     """Arrays in several files as one, concatenated along the first axis.
 
     Returned by `bloscpack.open_many`.
@@ -281,12 +281,6 @@ class ManyArrays(Described):
         for array in self._open.copy().values():
             array.close()
         self._open = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the locations of the files; they are reopened on first use."""

@@ -31,7 +31,7 @@ from ..media import image
 from ..parallel.imports import importing
 from ..storage.batch import Piece, fetch
 from ..storage.protocol import ByteSource
-from ..types import AnyArray, IntArray
+from ..types import AnyArray, ClosedOnExit, IntArray
 
 # Selects frames of a clip: an int, a slice, a list or array of ints, or a mask; None selects all.
 FrameSelection: TypeAlias = Any
@@ -252,7 +252,7 @@ class ClipIds(KeysView[str], Sequence[str]):
         return f"<{len(self)} ids of {self._source!r}>"
 
 
-class ClipMapping(Mapping[str, ClipT]):
+class ClipMapping(Mapping[str, ClipT], ClosedOnExit):
     """Base class of sources: a mapping of ids to clips. Two are equal if they are the same object.
 
     Comparing the content would read all frames.
@@ -336,14 +336,6 @@ class ClipMapping(Mapping[str, ClipT]):
     @abstractmethod
     def close(self) -> None:
         """Release the source; idempotent."""
-
-    def __enter__(self) -> Self:
-        """Return the source, to be closed at the end of the block."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close the source."""
-        self.close()
 
     def _repr_html_(self) -> str:
         """Return a table of clips and a picture for notebooks."""

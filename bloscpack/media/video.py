@@ -20,6 +20,7 @@ import numpy as np
 from ..exceptions import FormatError, UnsupportedError
 from ..parallel.imports import import_av
 from ..storage.protocol import closed_on_error, errors_at
+from ..types import ClosedOnExit
 from .image import turn
 from .pyav import (
     IVF,
@@ -89,7 +90,7 @@ class VideoReport:
             self.messages.append(message)
 
 
-class VideoStream:
+class VideoStream(ClosedOnExit):
     """The best video stream of an open file: its packets, and the frames that they give.
 
     All readers of videos use this class, so that each finds the same damage. A context manager,
@@ -135,12 +136,6 @@ class VideoStream:
         )
         self.content = VideoContent(self._container, self.stream, self.others)
         self._is_turn_known = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close PyAV's container."""
@@ -256,7 +251,7 @@ class VideoStream:
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
 
 
-class VideoFrames(Iterator[Frame]):
+class VideoFrames(Iterator[Frame], ClosedOnExit):
     """The frames of a video, decoded as they are read; created by `read_video`.
 
     A context manager; reading the last frame also closes it. Not safe for concurrent use.
@@ -289,12 +284,6 @@ class VideoFrames(Iterator[Frame]):
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file; no more frames are returned."""

@@ -17,9 +17,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..exceptions import WorkerError
+from ..types import ClosedOnExit
 from .imports import importing
 from .threads import MAX_DEFAULT_THREADS, available_cpus, in_worker
 
@@ -192,7 +193,7 @@ class _Worker(Generic[Task, Part]):
         return code
 
 
-class Workers(Generic[Task, Part]):
+class Workers(ClosedOnExit, Generic[Task, Part]):
     """Processes that compute ``function(task)``; a context manager, not thread-safe.
 
     Parameters
@@ -235,12 +236,6 @@ class Workers(Generic[Task, Part]):
         self._waiting_nbytes = 0
         self._workers: list[_Worker[Task, Part]] = []
         self._pending: deque[Job[Task, Part]] = deque()  # not sent to a worker yet, in order
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End all processes, even while they are working; idempotent."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ..exceptions import BloscpackError
-from ..types import AnyArray, BytesLike, IntArray
+from ..types import AnyArray, BytesLike, Closeable, IntArray
 
 Extent = tuple[int, int]
 """Offset and size in bytes."""
@@ -226,13 +226,6 @@ class PartStore(Protocol):
 
     def discard(self, *, others: bool = False) -> None:
         """Remove all parts of the job, if any; with `others`, those of every job."""
-
-
-class Closeable(Protocol):
-    """Object with a ``close`` method."""
-
-    def close(self) -> None:
-        """Close the object."""
 
 
 class ErrorsAt:

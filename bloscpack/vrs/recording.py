@@ -1,9 +1,10 @@
 """Open VRS file: records in time order, streams and tags."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, overload
 
 from ..plugin import (
+    ClosedOnExit,
     FileChangedError,
     IntArray,
     NotFoundError,
@@ -115,7 +116,7 @@ def open_quietly(
     return Recording(content, nthreads)
 
 
-class Recording(RecordSequence):
+class Recording(RecordSequence, ClosedOnExit):
     """Records of a VRS file in time order, returned by `open`.
 
     Records of equal time are ordered by type id, instance id and position in the file.
@@ -283,14 +284,6 @@ class Recording(RecordSequence):
     def close(self) -> None:
         """Close the file; idempotent. Records that were read before stay usable."""
         self._content.source.close()
-
-    def __enter__(self) -> Self:
-        """Return the recording; the end of the block closes it."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
 
 
 def _identity_of(content: Content) -> tuple[int, int, int]:

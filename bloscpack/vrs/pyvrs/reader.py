@@ -9,10 +9,11 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
+from ...plugin import ClosedOnExit
 from ..block.pixels import ImageConversion
 from ..format.format import StreamId
 from ..recording import open as open_recording
@@ -27,7 +28,7 @@ from .recordtype import RecordType, type_of
 from .text import head_lines, range_text, set_text, stream_lines
 
 
-class VRSReader(Owner):
+class VRSReader(Owner, ClosedOnExit):
     """All records of a VRS file, in time order.
 
     Parameters
@@ -90,14 +91,6 @@ class VRSReader(Owner):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._rows = self._catalog.all_rows
-
-    def __enter__(self) -> Self:
-        """Return the reader; the end of the block closes it."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
 
     def close(self) -> None:
         """Close the file; idempotent. Records that were read before stay usable."""

@@ -9,12 +9,13 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from ...plugin import (
     RECORDING,
     BytesLike,
     ByteSource,
+    ClosedOnExit,
     Extent,
     FilePool,
     Prefetch,
@@ -35,7 +36,7 @@ class Part(NamedTuple):
     nbytes: int  # size of the file when it was opened
 
 
-class ChunkedSource(ByteSource):
+class ChunkedSource(ByteSource, ClosedOnExit):
     """Concatenation of several sources, with their sizes at the time of opening.
 
     `name` is that of the first source, for messages. `is_explicit` is whether the caller named all
@@ -138,14 +139,6 @@ class ChunkedSource(ByteSource):
     def close(self) -> None:
         """Close all parts; idempotent."""
         self.keep(0)
-
-    def __enter__(self) -> Self:
-        """Return the source; the end of the block closes it."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
 
 
 def open_recording_source(

@@ -23,9 +23,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Literal
 
-from ...plugin import BytesLike, check_absent, check_regular, disk
+from ...plugin import BytesLike, ClosedOnExit, check_absent, check_regular, disk
 from ..format.description import (
     FLAVOR_TAG,
     NAME_TAG,
@@ -141,7 +141,7 @@ def create(
     return Writer(file, file_tags, compression)
 
 
-class Writer:
+class Writer(ClosedOnExit):
     """A recording that is being written, returned by `create`.
 
     A context manager closes it at the end, even after an error, and keeps the records written.
@@ -363,12 +363,6 @@ class Writer:
             self._is_closed = True
             self._file.leave()
         return True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         # If __init__ failed, the attributes may be missing.
