@@ -279,138 +279,114 @@ if TYPE_CHECKING:
     )
     from .version import __version__
 else:
-    # Names by their homes; `tests/test_plugin.py` compares them with those above.
-    _HOMES = {
-        "exceptions": (
-            "BloscpackError CodecError FileChangedError FormatError LockedError "
-            "NotBloscpackError NotFoundError ObjectNumpyArrayRejection TruncatedError "
-            "UnsupportedError WrongKindError"
-        ),
-        "keywords": "explain_keywords text_list",
-        "notice": "notice warn_unclosed",
-        "types": (
-            "AnyArray BytesLike ClosedOnExit FramePreset IntArray OnBadItem Path PictureCodec "
-            "Progress ProgressOption"
-        ),
-        "version": "__version__",
-        "parallel.arraypool": "ArrayPool",
-        "parallel.imports": "import_av import_pillow importing",
-        "parallel.processes": "map_in_processes",
-        "parallel.progressbar": "ProgressBar as_progress",
-        "parallel.scratch": "Scratch",
-        "parallel.threads": (
-            "ALL_THREADS available_cpus map_ahead map_ordered resolve_nthreads run_beside "
-            "run_indexed"
-        ),
-        "format.bytefield": "unpack_fields",
-        "format.codec": "new_bytes",
-        "format.filekind": (
-            "DATASET FileKind GIF GULP_DIRECTORY HDF5 HEAD_NBYTES JPEG NETCDF3 NPY PNG "
-            "RECORDING RECORDING_MAGIC TAR TIFF VIDEO ZARR ZIP is_mp4 kind_of not_gulp "
-            "wrong_kind"
-        ),
-        "format.metadata": "json_values",
-        "storage.batch": "Piece fetch",
-        "storage.disk": "is_locking try_lock_for_writing",
-        "storage.file": (
-            "FileObjectSource FileSource Holes Place kind_at open_source refuse_folder"
-        ),
-        "storage.folder.filelist": "ListedFolder",
-        "storage.folder.outputfolder": "Folder",
-        "storage.memory": "MemorySource",
-        "storage.pool": "FilePool",
-        "storage.protocol": (
-            "ByteSink ByteSource ErrorsAt Extent Prefetch closed_on_error errors_at"
-        ),
-        "storage.remote.prefetch": "at_hand prefetched",
-        "storage.remote.source": "may_wait",
-        "storage.runs": "FIELDS LOCAL Policy RECORDS REMOTE plan_array_runs plan_runs",
-        "storage.sink": "FileSink check_absent committed is_in_place open_path open_sink",
-        "storage.newfile": "check_regular create_like make_like temporary_path",
-        "storage.update": "forked_error",
-        "storage.url": "is_url refuse_url shown shown_name",
-        "storage.window": "WindowSource",
-        "display.card": ("MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail"),
-        "display.colormap": "shares_of",
-        "display.contactsheet": "contact_sheet sheet_width spread",
-        "display.framerate": "RATE_KEY RATE_KEYS is_rate rate_in rate_of",
-        "display.htmltable": "Markup fields joined picture",
-        "display.thumbnail": "picture_axes",
-        "array.array": "Array",
-        "array.arraylike": "as_array",
-        "array.arraymetadata": "new_array stored_view",
-        "array.axislabels": (
-            "Coord DECODED DEFAULT_NAME Labels NO_NAME OURS TYPES UNLIMITED "
-            "hidden_attrs "
-            "is_same_coord packed_attrs stored_attrs typed types_of"
-        ),
-        "array.chunkpieces": "contiguous_run",
-        "array.dtype": "Dtype",
-        "damage.report": "Damage Findings Report damage_of message_of",
-        "archive.reader": "Archive",
-        "media.filename": "FileNames",
-        "media.image": "ORIENTATION_TAG TURNS UPRIGHT encode_jpeg encode_png probe turn",
-        "media.pictureitems": "Item PictureFolder changed_in_rgb lost_by_decoding",
-        "media.picturelist": "LISTS Listing",
-        "media.pyav": "ffmpeg_message is_available restore_scheduling",
-        "media.video": "VideoFrames read_video",
-        "media.videowriter": ("check_crf gif_length gif_rate rgb_frames write_gif write_mp4"),
-        "frames.indexing": "DecodedClip",
-        "frames.ingest.items": "natural_key",
-        "frames.protocol": (
-            "Batch Clip ClipMapping FrameSelection FrameSource LABELS_KEY Request Wanted "
-            "check_memory frame_indices read_batch read_clip read_only_meta"
-        ),
-        "frames.sampler": "ClipSampler check_settings",
-        "frames.shownclip": "ShownClip",
-        "frames.store.framestore": "FrameStore",
-        "frames.store.openclip": "arrays_of data_of images_of is_images meta_of",
-        "frames.verify": "verify",
-        "filetypes.arrayclips": "ArrayClip Clips array_of_clip clip_id",
-        "filetypes.arrayfile": (
-            "Add ArrayFormat ArrayWriter beside chunks_for is_array_of is_safe label_or "
-            "refuse_inner without_attrs"
-        ),
-        "filetypes.arraylabels": (
-            "encoded encoded_items encoded_times labelled labels_of others_of plain_value"
-        ),
-        "filetypes.arraysource": (
-            "ArraySource ChoiceError PART_NBYTES Region Rows SeveralArrays listed only"
-        ),
-        "filetypes.clipcopy": "ClipWriter attrs_of is_same leave_out_of_clips",
-        "filetypes.copyjob": "COPY_DEFAULTS Conversion CopyJob Tally new_copy write_copy",
-        "filetypes.identify": "identify_known",
-        "filetypes.inventory": "Inventory attribute attributes quoted",
-        "filetypes.open": "open_identified",
-        "filetypes.picturefolder": "FolderSource ImageClip",
-        "filetypes.table": "ARCHIVES ARRAYS Command FileType Group Target on_use verbs",
-        "filetypes.verify": "verify_source",
-        "cli.console.arrayout": "Part Whole",
-        "cli.console.description": "Description",
-        "cli.console.inputfile": "check_input each_input one_input open_input readable",
-        "cli.console.options": (
-            "CommandParser Container STDIO Subparsers add_command add_option add_folder "
-            "add_force_option add_json_option byte_size count passed_on positive ranged"
-        ),
-        "cli.console.output": (
-            "Console binary_stdout double_pretty_size encode_json error message pretty_size "
-            "print_done print_json printable result results"
-        ),
-        "cli.console.outputfile": "check_output json_log",
-        "cli.console.reports": "print_notices report_extract run_each",
-        "cli.console.selection": "parse_range parse_selection_text",
-        "cli.console.status": (
-            "EXPECTED ExitCode STATUS_NAMES UsageError describe exit_code most_severe"
-        ),
-        "cli.console.table": "attrs_text exact_size_text",
-        "cli.console.trialtable": "Trial Tuned command_text least_seconds",
-        "cli.frames.cat": "part_of",
-        "cli.frames.sheet": "open_clip_tiles",
-        "cli.frames.tune": "tune_clips",
-        "cli.sheet": "Tiles",
-    }
+    # Homes and the names in them; `tests/test_plugin.py` compares them with those above.
+    _HOMES = """
+    exceptions: BloscpackError CodecError FileChangedError FormatError LockedError NotBloscpackError
+    exceptions: NotFoundError ObjectNumpyArrayRejection TruncatedError UnsupportedError
+    exceptions: WrongKindError
+    keywords: explain_keywords text_list
+    notice: notice warn_unclosed
+    types: AnyArray BytesLike ClosedOnExit FramePreset IntArray OnBadItem Path PictureCodec Progress
+    types: ProgressOption
+    version: __version__
+    parallel.arraypool: ArrayPool
+    parallel.imports: import_av import_pillow importing
+    parallel.processes: map_in_processes
+    parallel.progressbar: ProgressBar as_progress
+    parallel.scratch: Scratch
+    parallel.threads: ALL_THREADS available_cpus map_ahead map_ordered resolve_nthreads run_beside
+    parallel.threads: run_indexed
+    format.bytefield: unpack_fields
+    format.codec: new_bytes
+    format.filekind: DATASET FileKind GIF GULP_DIRECTORY HDF5 HEAD_NBYTES JPEG NETCDF3 NPY PNG
+    format.filekind: RECORDING RECORDING_MAGIC TAR TIFF VIDEO ZARR ZIP is_mp4 kind_of not_gulp
+    format.filekind: wrong_kind
+    format.metadata: json_values
+    storage.batch: Piece fetch
+    storage.disk: is_locking try_lock_for_writing
+    storage.file: FileObjectSource FileSource Holes Place kind_at open_source refuse_folder
+    storage.folder.filelist: ListedFolder
+    storage.folder.outputfolder: Folder
+    storage.memory: MemorySource
+    storage.pool: FilePool
+    storage.protocol: ByteSink ByteSource ErrorsAt Extent Prefetch closed_on_error errors_at
+    storage.remote.prefetch: at_hand prefetched
+    storage.remote.source: may_wait
+    storage.runs: FIELDS LOCAL Policy RECORDS REMOTE plan_array_runs plan_runs
+    storage.sink: FileSink check_absent committed is_in_place open_path open_sink
+    storage.newfile: check_regular create_like make_like temporary_path
+    storage.update: forked_error
+    storage.url: is_url refuse_url shown shown_name
+    storage.window: WindowSource
+    display.card: MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail
+    display.colormap: shares_of
+    display.contactsheet: contact_sheet sheet_width spread
+    display.framerate: RATE_KEY RATE_KEYS is_rate rate_in rate_of
+    display.htmltable: Markup fields joined picture
+    display.thumbnail: picture_axes
+    array.array: Array
+    array.arraylike: as_array
+    array.arraymetadata: new_array stored_view
+    array.axislabels: Coord DECODED DEFAULT_NAME Labels NO_NAME OURS TYPES UNLIMITED hidden_attrs
+    array.axislabels: is_same_coord packed_attrs stored_attrs typed types_of
+    array.chunkpieces: contiguous_run
+    array.dtype: Dtype
+    damage.report: Damage Findings Report damage_of message_of
+    archive.reader: Archive
+    media.filename: FileNames
+    media.image: ORIENTATION_TAG TURNS UPRIGHT encode_jpeg encode_png probe turn
+    media.pictureitems: Item PictureFolder changed_in_rgb lost_by_decoding
+    media.picturelist: LISTS Listing
+    media.pyav: ffmpeg_message is_available restore_scheduling
+    media.video: VideoFrames read_video
+    media.videowriter: check_crf gif_length gif_rate rgb_frames write_gif write_mp4
+    frames.indexing: DecodedClip
+    frames.ingest.items: natural_key
+    frames.protocol: Batch Clip ClipMapping FrameSelection FrameSource LABELS_KEY Request Wanted
+    frames.protocol: check_memory frame_indices read_batch read_clip read_only_meta
+    frames.sampler: ClipSampler check_settings
+    frames.shownclip: ShownClip
+    frames.store.framestore: FrameStore
+    frames.store.openclip: arrays_of data_of images_of is_images meta_of
+    frames.verify: verify
+    filetypes.arrayclips: ArrayClip Clips array_of_clip clip_id
+    filetypes.arrayfile: Add ArrayFormat ArrayWriter beside chunks_for is_array_of is_safe label_or
+    filetypes.arrayfile: refuse_inner without_attrs
+    filetypes.arraylabels: encoded encoded_items encoded_times labelled labels_of others_of
+    filetypes.arraylabels: plain_value
+    filetypes.arraysource: ArraySource ChoiceError PART_NBYTES Region Rows SeveralArrays listed only
+    filetypes.clipcopy: ClipWriter attrs_of is_same leave_out_of_clips
+    filetypes.copyjob: COPY_DEFAULTS Conversion CopyJob Tally new_copy write_copy
+    filetypes.identify: identify_known
+    filetypes.inventory: Inventory attribute attributes quoted
+    filetypes.open: open_identified
+    filetypes.picturefolder: FolderSource ImageClip
+    filetypes.table: ARCHIVES ARRAYS Command FileType Group Target on_use verbs
+    filetypes.verify: verify_source
+    cli.console.arrayout: Part Whole
+    cli.console.description: Description
+    cli.console.inputfile: check_input each_input one_input open_input readable
+    cli.console.options: CommandParser Container STDIO Subparsers add_command add_option add_folder
+    cli.console.options: add_force_option add_json_option byte_size count passed_on positive ranged
+    cli.console.output: Console binary_stdout double_pretty_size encode_json error message
+    cli.console.output: pretty_size print_done print_json printable result results
+    cli.console.outputfile: check_output json_log
+    cli.console.reports: print_notices report_extract run_each
+    cli.console.selection: parse_range parse_selection_text
+    cli.console.status: EXPECTED ExitCode STATUS_NAMES UsageError describe exit_code most_severe
+    cli.console.table: attrs_text exact_size_text
+    cli.console.trialtable: Trial Tuned command_text least_seconds
+    cli.frames.cat: part_of
+    cli.frames.sheet: open_clip_tiles
+    cli.frames.tune: tune_clips
+    cli.sheet: Tiles
+    """
     _MODULES = {"disk": "storage.disk", "display": "display", "image": "media.image"}
-    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+    _HOME_OF = {
+        name: home
+        for home, _, names in (line.strip().partition(":") for line in _HOMES.splitlines())
+        for name in names.split()
+    }
 
     def __getattr__(name: str) -> Any:
         """Import a name on first use."""
