@@ -94,7 +94,8 @@ class Survey:
         if is_archive_log(source, source.read_at(0, MAX_HEADER_SIZE)):
             self._read_log()
             return
-        end = self._read_front()
+        self._check_header(unpack_archive_header)
+        end = self._read_attrs(self._source)
         self.has_index = True
         try:
             found, index = read_index(source)
@@ -138,11 +139,6 @@ class Survey:
             check(self._source.read_at(0, MAX_HEADER_SIZE))
         except (FormatError, FormatVersionMismatch, WrongKindError) as err:
             self.faults.append(Damage(message_of(err), None, 0, MAX_HEADER_SIZE))
-
-    def _read_front(self) -> int | None:
-        """Read the front and return its end; None if it is not known."""
-        self._check_header(unpack_archive_header)
-        return self._read_attrs(self._source)
 
     def _read_attrs(self, front: ByteSource) -> int | None:
         """Read the attrs and return the end of the metadata section; None if it is damaged."""

@@ -256,7 +256,7 @@ class SimilarityTransform(WarpTransform):
         self.scale = _interval("scale", scale, _inverses)
         self.ratio = None if ratio is None else _sorted(_interval("ratio", ratio, _inverses))
         self.degrees = _interval("degrees", degrees, _opposites)
-        self.translate = _interval("translate", translate, _twice)
+        self.translate = _interval("translate", translate, lambda value: (value, value))
         for name, numbers in (("scale", self.scale), ("ratio", self.ratio or (1.0,))):
             if min(numbers) <= 0:
                 raise ValueError(f"{name} must be positive, not {min(numbers)}")
@@ -436,10 +436,6 @@ def _opposites(value: float) -> tuple[float, float]:
     if value < 0:
         raise ValueError(f"degrees given as one number must not be negative, not {value}")
     return -value, value
-
-
-def _twice(value: float) -> tuple[float, float]:
-    return value, value
 
 
 def _sorted(interval: tuple[float, float]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from shlex import quote
 from threading import current_thread, main_thread
-from typing import Any, TextIO
+from typing import Any
 
 from ..exceptions import BloscpackWarning
 from ..format.codec import BLOSC_VERSION
@@ -129,23 +129,12 @@ def _short_warnings() -> Iterator[None]:
     before = warnings.showwarning
     with warnings.catch_warnings():
         warnings.simplefilter("always", BloscpackWarning)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda text, *_: warning(str(text))
         try:
             yield
         finally:
             # With context-aware warnings (Python 3.14), `catch_warnings` does not restore it.
             warnings.showwarning = before
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    warning(str(message))
 
 
 def _run(argv: list[str]) -> int:

@@ -267,10 +267,6 @@ def _is_folder(job: CopyJob) -> bool:
     return not job.where.rstrip("/").endswith(".zip")
 
 
-def _new_store(path: str, *, is_zip: bool) -> Any:
-    return ZipStore(path, mode="a") if is_zip else LocalStore(path)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Hide warnings about parts of format 3 that are not standardised yet."""
@@ -317,7 +313,7 @@ def _dims(array: Any, lost: list[str], of: str) -> list[str] | None:
 def _writing(
     zarr_format: int, path: str, arrays: SeveralArrays, job: CopyJob
 ) -> Iterator["_Writer"]:
-    with closing(_new_store(path, is_zip=not _is_folder(job))) as store:
+    with closing(LocalStore(path) if _is_folder(job) else ZipStore(path, mode="a")) as store:
         with _quiet():
             writer = _Writer(store, zarr_format, arrays, job)
             yield writer

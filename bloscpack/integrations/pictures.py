@@ -53,7 +53,8 @@ def open_pictures(path: Any) -> tuple[Any, Iterator[Picture]]:
     with closed_on_error(source, source.name):
         opened = open_identified(filetype, source)
         if filetype is ARRAYS:
-            return opened, iter([_array(_stem(source.name), opened)])
+            stem = Path(source.name).stem if source.name else "array"
+            return opened, iter([_array(stem, opened)])
         return opened, _each(opened, _array if filetype is ARCHIVES else _clip)
 
 
@@ -75,10 +76,6 @@ def _each(opened: Any, make: Callable[[str, Any], Picture]) -> Iterator[Picture]
             notice("%r is left out: %s", name, err)
             continue
         yield picture
-
-
-def _stem(name: str | None) -> str:
-    return Path(name).stem if name else "array"
 
 
 def _array(name: str, array: Array) -> Picture:

@@ -133,7 +133,8 @@ def append_stream(
     params = _append_params(container, blosc_args)
     section = _grown_section(container, new_size)
     # A file object has no journal: look for all that can fail before the first write.
-    _check_content(new_content_fp, new_size)
+    if new_content_fp.seekable() and (left := bytes_left(new_content_fp)) < new_size:
+        raise ValueError(f"the new content has {left} bytes left, {new_size} were promised")
     if new_size:
         append_content(
             original_fp,
@@ -196,12 +197,6 @@ def _grown_section(container: Container, nbytes: int) -> bytes | None:
     if container.front.metadata_header is None:
         raise NoMetadataFound("the file has no metadata section")
     return rewrite_section(container.front.metadata_header, {**container.metadata, "shape": grown})
-
-
-def _check_content(content: IO[bytes], nbytes: int) -> None:
-    """Check that `content` has `nbytes` left, if it is seekable."""
-    if content.seekable() and (left := bytes_left(content)) < nbytes:
-        raise ValueError(f"the new content has {left} bytes left, {nbytes} were promised")
 
 
 def _seek_to_metadata(target_fp: IO[bytes]) -> int:

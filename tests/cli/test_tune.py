@@ -11,14 +11,7 @@ import bloscpack as bp
 from bloscpack.cli.array import trials, tune
 from bloscpack.cli.array.trials import Sample
 from bloscpack.cli.array.tune import _command
-from bloscpack.cli.console.trialtable import (
-    Trial,
-    _settings_text,
-    _short,
-    best_of,
-    fastest_of,
-    smallest_of,
-)
+from bloscpack.cli.console.trialtable import Trial, Tuned, _settings_text, _short
 from bloscpack.container.reader import Container
 from bloscpack.storage.file import FileSource
 
@@ -239,5 +232,6 @@ def test_choice() -> None:
     default, small = Trial({}, 100, 1.0, 1.0), Trial({"codec": "auto"}, 50, 1.0, 2.0)
     slow, quick = Trial({"clevel": 9}, 40, 1.0, 2.1), Trial({"codec": "lz4"}, 120, 1.0, 0.5)
     found = [default, small, slow, quick]
-    assert (best_of(found), smallest_of(found), fastest_of(found)) == (1, 2, 3)
-    assert best_of([default, quick]) == 0
+    tuned = Tuned("", 100, found, repr, repr, {})
+    assert tuned.chosen == {"best": 1, "smallest": 2, "fastest": 3}
+    assert tuned._replace(trials=[default, quick]).chosen["best"] == 0

@@ -148,7 +148,7 @@ def _write_npy(sink: ByteSink, part: Part, progress: Any) -> None:
     with warnings.catch_warnings():
         # numpy warns about versions 2.0 and 3.0 of the format, which long dtypes need.
         warnings.simplefilter("ignore", UserWarning)
-        npy.write_array(_Writer(sink), part.read(), allow_pickle=False)
+        npy.write_array(sink, part.read(), allow_pickle=False)  # which only calls `write`
 
 
 def _npy_header(part: Part) -> bytes | None:
@@ -160,18 +160,6 @@ def _npy_header(part: Part) -> bytes | None:
     except ValueError:
         return None
     return buffer.getvalue()
-
-
-class _Writer:
-    """File object for `numpy.lib.format`, which only calls `write`."""
-
-    def __init__(self, sink: ByteSink) -> None:
-        self._sink = sink
-
-    def write(self, data: bytes) -> int:
-        """Write `data`."""
-        self._sink.write(data)
-        return len(data)
 
 
 def _write_text(sink: ByteSink, part: Part) -> None:

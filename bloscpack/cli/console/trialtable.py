@@ -55,10 +55,12 @@ class Tuned(NamedTuple):
     @property
     def chosen(self) -> dict[str, int]:
         """Indices of the best, the smallest and the fastest trial."""
+        seconds = [trial.read_seconds for trial in self.trials]
+        quick = [k for k, each in enumerate(seconds) if each <= PATIENCE * seconds[0]]
         return {
-            "best": best_of(self.trials),
+            "best": min(quick, key=lambda index: self.trials[index].nbytes),
             "smallest": smallest_of(self.trials),
-            "fastest": fastest_of(self.trials),
+            "fastest": seconds.index(min(seconds)),
         }
 
     def speed(self, seconds: float) -> float:
@@ -177,15 +179,3 @@ def least_seconds(read: Callable[[], object], times: int) -> float:
 def smallest_of(trials: Sequence[Trial]) -> int:
     """Return the index of the smallest file, the first of equal ones."""
     return min(range(len(trials)), key=lambda index: trials[index].nbytes)
-
-
-def fastest_of(trials: Sequence[Trial]) -> int:
-    """Return the index of the file that is read fastest."""
-    return min(range(len(trials)), key=lambda index: trials[index].read_seconds)
-
-
-def best_of(trials: Sequence[Trial]) -> int:
-    """Return the index of the smallest file that is read in not much more time than the default."""
-    most = PATIENCE * trials[0].read_seconds
-    quick = [index for index, trial in enumerate(trials) if trial.read_seconds <= most]
-    return min(quick, key=lambda index: trials[index].nbytes)

@@ -16,6 +16,7 @@ from .clips import clip_nbytes, kept_as
 
 FORMAT_VERSION = 4
 _SHOWN_FORMATS = 10
+_SETTINGS = ("codec", "preset", "quality", "subsampling")
 
 
 def about_clip(
@@ -62,7 +63,7 @@ def about(args: argparse.Namespace, source: ByteSource) -> Description:
             f"{exact_size_text(document['freed_nbytes'])} were given back",
         ),
         ("ratio", f"{document['ratio']:.2f}"),
-        *((name, document[name]) for name in ("codec", "preset", "quality", "subsampling")),
+        *((name, document[name]) for name in _SETTINGS),
         (
             "video",
             video
@@ -101,10 +102,7 @@ def _document(store: FrameStore) -> dict[str, Any]:
         **sizes_of(store),
         "nclips": summary.nclips,
         "nframes": summary.nframes,
-        "codec": store.codec,
-        "preset": store.preset,
-        "quality": store.quality,
-        "subsampling": store.subsampling,
+        **{name: getattr(store, name) for name in _SETTINGS},
         "checksum": CHECKSUM,
         "format_version": FORMAT_VERSION,
         "attrs": store.attrs,

@@ -240,7 +240,8 @@ class Salvage:
         self._removed.update(segment.removed)
         index = Index(self._finder, [segment])
         for ordinal in reversed(segment.ordinals.tolist()):
-            is_known = ordinal in self._removed or self._is_covered(ordinal)
+            is_covered = any(start <= ordinal < stop for start, stop in self._covered)
+            is_known = ordinal in self._removed or is_covered
             try:
                 place = place_of(index, ordinal)
             except BloscpackError as err:
@@ -272,9 +273,6 @@ class Salvage:
         self._last_part = tail.offset
         self._first_place = min(start, self._first_place)
         return self._first_place if tail.offset == self._first_part else tail.offset
-
-    def _is_covered(self, ordinal: int) -> bool:
-        return any(start <= ordinal < stop for start, stop in self._covered)
 
     def _cover(self, start: int, stop: int) -> None:
         """Add a range of ordinals, joined with those that it touches."""

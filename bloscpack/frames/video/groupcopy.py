@@ -354,11 +354,6 @@ def _with_dts(packets: list[Packet], dts: int) -> Iterator[Packet]:
         yield packets[len(packets) - 1 - before]._replace(dts=dts - before * step)
 
 
-def _check_times(packet: Any, name: str) -> None:
-    if packet.pts is None or packet.dts is None:
-        raise refusal(name, "packets have no times")
-
-
 def _digests(
     decoder: GroupDecoder,
     packets: list[BytesLike],
@@ -454,7 +449,8 @@ def _as_mp4(video: VideoStream, name: str) -> Any:
             with av.open(spool, "w", format="mp4", options=options) as output:
                 target = output.add_stream_from_template(video.stream, opaque=True)
                 for packet in video.packets():
-                    _check_times(packet, name)
+                    if packet.pts is None or packet.dts is None:
+                        raise refusal(name, "packets have no times")
                     packet.stream = target
                     output.mux(packet)
         except (av.error.FFmpegError, ValueError) as err:

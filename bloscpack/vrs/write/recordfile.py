@@ -357,7 +357,8 @@ class RecordFile:
             if self._is_front:
                 index_at = self._write_front(entries, stream_ids)
             if index_at is None:
-                index_at = self._write_last(entries, stream_ids)
+                self._write(*classic_index(entries, stream_ids, self._level, self._previous_size))
+                index_at = self._offset
         finally:
             # A bytearray cannot grow while an array uses its memory.
             del entries
@@ -375,10 +376,6 @@ class RecordFile:
                 self._write_head(self._index_at, header, payload)
                 return self._index_at
         return None
-
-    def _write_last(self, entries: Entries, stream_ids: Collection[StreamId]) -> int:
-        self._write(*classic_index(entries, stream_ids, self._level, self._previous_size))
-        return self._offset
 
     @property
     def is_forked(self) -> bool:
