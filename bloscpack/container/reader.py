@@ -32,7 +32,7 @@ from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.protocol import ByteSource, Extent, closed_on_error, errors_at
 from ..storage.remote.prefetch import prefetched
 from ..storage.runs import CHUNKS, most_per_run
-from ..types import AnyArray, BlockRun, BytesLike, ClosedOnExit, StridedItems
+from ..types import AnyArray, BlockRun, BytesLike, StridedItems
 from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import StoredChunk, StoredChunks
 from .chunktable import ChunkTable
@@ -97,7 +97,7 @@ class _ChunkCache:
         return total > 2 * chunk_nbytes
 
 
-class Container(ClosedOnExit):
+class Container:
     """Bloscpack file, open for reading.
 
     Parameters
@@ -472,6 +472,12 @@ class Container(ClosedOnExit):
     def close(self) -> None:
         """Close the source; idempotent."""
         self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
 
 @cache
