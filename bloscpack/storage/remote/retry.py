@@ -106,8 +106,9 @@ def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None
     # A folder on a web server is a page, which some servers have only with the final slash.
     path = path.rstrip("/") + "/" * is_web
     listed: list[dict[str, Any]] = []
+    filesystem.invalidate_cache()
     with suppress(FileNotFoundError):
-        listed = run(_list(filesystem, path, shown(url)))
+        listed = run(call_with_retry(filesystem, shown(url), "ls", path, detail=True))
     found: dict[str, tuple[int | None, str]] = {}
     for info in listed:
         name = str(info["name"]).rstrip("/").rpartition("/")[2]
@@ -148,19 +149,6 @@ def matching(pattern: str, options: dict[str, Any]) -> list[str]:
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") and part.strip(".") for part in path.split("/"))
-
-
-async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
-    async def attempt() -> list[dict[str, Any]]:
-        filesystem.invalidate_cache()
-        try:
-            if filesystem.async_impl and "::" not in name:
-                return list(await filesystem._ls(path, detail=True))
-            return list(await call_in_thread(filesystem, "ls", path, detail=True))
-        except Exception as err:
-            raise translate(err, s3_status(err) or status_of(err), name) from cause_of(err)
-
-    return await retry(attempt, "its list", name)
 
 
 # File systems where an object that is put becomes visible as a whole.
@@ -225,7 +213,7 @@ async def call_with_retry(
         try:
             return await call_in_thread(filesystem, method, *arguments, **options)
         except Exception as err:
-            raise translate(err, status_of(err), name) from cause_of(err)
+            raise translate(err, s3_status(err) or status_of(err), name) from cause_of(err)
 
     return await retry(attempt, method, name)
 

@@ -15,6 +15,7 @@ from typing import Any
 from fsspec.asyn import get_loop
 
 from ...notice import notice
+from ...types import BytesLike
 from .retry import retry, run
 from .s3 import Bucket
 
@@ -131,7 +132,7 @@ class PartsUpload:
 
 
 class MultipartUpload:
-    """Object in S3 that is written front to back.
+    """Sink for an object in S3 that is written front to back.
 
     `front_nbytes` at the beginning, at least one part, 8 MiB, may be replaced until `commit`.
     """
@@ -140,6 +141,7 @@ class MultipartUpload:
         self, url: str, options: dict[str, Any], front_nbytes: int, *, overwrite: bool = True
     ) -> None:
         self._bucket = Bucket(url, options, overwrite=overwrite)
+        self.name: str | None = self._bucket.name
         self._upload = PartsUpload(self._bucket, self._bucket.key)
         self._front_nbytes = max(front_nbytes, _PART_NBYTES)
         self._front = bytearray()
@@ -147,8 +149,9 @@ class MultipartUpload:
         self._nparts = 1
         self._nbytes = 0
 
-    def write(self, data: memoryview) -> None:
+    def write(self, data: BytesLike) -> None:
         """Append `data`."""
+        data = memoryview(data)
         self._nbytes += len(data)
         room = self._front_nbytes - len(self._front)
         if room > 0:
@@ -162,7 +165,7 @@ class MultipartUpload:
             if len(self._pending) == size:
                 self._send()
 
-    def write_at(self, offset: int, data: memoryview) -> None:
+    def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes at the beginning of the object.
 
         Raises

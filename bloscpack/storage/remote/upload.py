@@ -7,17 +7,19 @@ every file for another store, is a local temporary file first.
 import os
 import shutil
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from ...exceptions import UnsupportedError
 from ...parallel.imports import importing
-from ...types import BytesLike
 from .. import disk
 from ..file import Place
 from ..newfile import NewFile
 from ..protocol import ByteSink
 from ..url import options_of, shown
+
+if TYPE_CHECKING:
+    from .s3upload import MultipartUpload
 
 _BLOCK_NBYTES = 8 << 20
 
@@ -51,7 +53,7 @@ def open_upload(
     """
     check_writable(url)
     if is_s3_url(url):
-        return _PartSink(url, options_of(storage_options), front_nbytes, overwrite=overwrite)
+        return _part_sink(url, options_of(storage_options), front_nbytes, overwrite=overwrite)
     return _FileSink(Upload(url, storage_options, overwrite=overwrite))
 
 
@@ -140,7 +142,7 @@ class Upload:
             self.discard()
 
     def _send_parts(self) -> None:
-        sink = _PartSink(self._url, self._options, 0, overwrite=self._overwrite)
+        sink = _part_sink(self._url, self._options, 0, overwrite=self._overwrite)
         try:
             with open(self.path, "rb") as stream:
                 for block in iter(lambda: stream.read(_BLOCK_NBYTES), b""):
@@ -160,33 +162,14 @@ def _remove(folder: str, pid: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _PartSink:
-    """Sink for an object in S3, sent in parts."""
+def _part_sink(
+    url: str, options: dict[str, Any], front_nbytes: int, *, overwrite: bool
+) -> "MultipartUpload":
+    """Return a sink for an object in S3, sent in parts."""
+    with importing:  # see `check_absent`
+        from .s3upload import MultipartUpload
 
-    def __init__(
-        self, url: str, options: dict[str, Any], front_nbytes: int, *, overwrite: bool
-    ) -> None:
-        with importing:  # see `check_absent`
-            from .s3upload import MultipartUpload
-
-        self.name: str | None = shown(url)
-        self._upload = MultipartUpload(url, options, front_nbytes, overwrite=overwrite)
-
-    def write(self, data: BytesLike) -> None:
-        """Append `data`."""
-        self._upload.write(memoryview(data))
-
-    def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes at the beginning of the object."""
-        self._upload.write_at(offset, memoryview(data))
-
-    def commit(self) -> None:
-        """Make the object appear."""
-        self._upload.commit()
-
-    def abort(self) -> None:
-        """Discard everything that was written."""
-        self._upload.abort()
+    return MultipartUpload(url, options, front_nbytes, overwrite=overwrite)
 
 
 class _FileSink(NewFile):
