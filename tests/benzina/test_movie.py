@@ -224,6 +224,13 @@ def test_tables_that_are_there_in_two_forms() -> None:
         outline_of(pack_box(b"moov", compact))
 
 
+def test_samples_in_fragments_are_not_an_empty_dataset() -> None:
+    data = pack_box(b"moov", packed_track([], [], []))
+    moof = pack_box(b"moof", pack_full_box(b"mfhd", 0, 0, bytes(4)))
+    with pytest.raises(UnsupportedError, match=f"'moof' at offset {len(data)}"):
+        outline_of(data + moof)
+
+
 def test_what_a_reader_can_do_without() -> None:
     """Times, sample entry and headers are not needed to locate samples."""
     free = pack_box(b"free")

@@ -117,9 +117,9 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
 
     FormatError: a box exceeds its parent or a table its box, a table is missing, two tables
     contradict each other, or two tracks have the same name. UnsupportedError: sample sizes are in
-    the compact form (``stz2``), or samples are encrypted or stored in another file.
+    the compact form (``stz2``), or samples are encrypted, in fragments, or stored in another file.
     """
-    brands, moov = _find_moov(read, nbytes)
+    brands, moov, fragment = _find_moov(read, nbytes)
     tracks: dict[str, TrackTable] = {}
     others: list[str] = []
     header = MovieHeader(0, 0, 0)
@@ -131,18 +131,26 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
             _add_track(read, box, nbytes, tracks, others)
         elif box.nbytes > box.header_nbytes:
             check_boxes(read, box.payload_offset, box.end)
+    if tracks and fragment is not None:
+        raise UnsupportedError(
+            f"the samples of fragments (box 'moof' at offset {fragment.offset}) are not read: "
+            "'ffmpeg -i IN -map 0 -c copy OUT' makes a file without fragments"
+        )
     return Movie(brands, moov, header, tracks, tuple(others))
 
 
-def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
-    """Check the outermost boxes and return the brands and the moov."""
+def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader, BoxHeader | None]:
+    """Check the outermost boxes and return the brands, the moov, and the first fragment if any."""
     brands: tuple[bytes, ...] = ()
-    moov: BoxHeader | None = None
-    kinds = {b"ftyp", b"moov"}
+    moov = fragment = None
+    kinds = {b"ftyp", b"moov", b"moof"}
     for box in children(read, 0, nbytes, kinds, to_end=True):
         if box.kind == b"ftyp":
             brands = read_box(read, box, unpack_brands, _TEXT_LIMIT)
             kinds.discard(b"ftyp")
+        elif box.kind == b"moof":
+            fragment = box
+            kinds.discard(b"moof")
         elif moov is not None:
             raise FormatError(
                 f"second box 'moov' at offset {box.offset}; the first is at {moov.offset}",
@@ -152,7 +160,7 @@ def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
             moov = box
     if moov is None:
         raise FormatError("no box 'moov': not a dataset, or one whose writing did not finish")
-    return brands, moov
+    return brands, moov, fragment
 
 
 def _add_track(
