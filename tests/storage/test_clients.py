@@ -195,6 +195,18 @@ def test_each_archive_of_a_chain_is_read(scheme: str, tmp_path: Path) -> None:
                     assert source.size() == 100
 
 
+def test_a_name_with_brackets_is_not_a_pattern() -> None:
+    """As of a path, and although another name matches it."""
+    files = fsspec.filesystem("memory")
+    for name in ("run[1].blp", "run1.blp", "run2.blp"):
+        files.pipe_file(f"/brackets/{name}", b"")
+    folder = "memory://brackets"
+    assert expanded(f"{folder}/run[1].blp") == [f"{folder}/run[1].blp"]
+    assert expanded(f"{folder}/run[12].blp") == [f"{folder}/run1.blp", f"{folder}/run2.blp"]
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        expanded(f"{folder}/run[3].blp")
+
+
 def test_a_pattern_of_a_chain_is_refused() -> None:
     for pattern in ("zip://*.blp::a.zip", "simplecache::s3://a/*.blp"):
         with pytest.raises(UnsupportedError, match="patterns in chained URLs"):

@@ -117,7 +117,11 @@ def _matching(pattern: str, storage_options: Mapping[str, Any] | None) -> list[s
         with importing:  # see `ListedFolder`
             from ..remote import retry
 
-        names = retry.matching(pattern, options_of(storage_options))
+        options = options_of(storage_options)
+        # Brackets do not match themselves, as the wildcards do.
+        if "[" in pattern and "::" not in pattern and retry.exists(pattern, options):
+            return [pattern]
+        names = retry.matching(pattern, options)
     else:
         names = [name for name in glob.glob(pattern, recursive=True) if os.path.isfile(name)]
     if not names:
