@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..array.dtype import Dtype
 from ..array.layout import Chunks
-from ..exceptions import FormatError
+from ..exceptions import FormatError, UnsupportedError
 from ..types import AnyArray
 
 Region = tuple[slice, ...]
@@ -46,11 +46,17 @@ class Rows:
         ------
         FormatError
             The library returns an array of another shape or dtype.
+        UnsupportedError
+            There is no memory for the part.
         """
         place += (slice(None),) * (len(self.shape) - len(place))
         bounds = [one.indices(length)[:2] for one, length in zip(place, self.shape, strict=True)]
-        found = self._read(tuple(slice(*each) for each in bounds))
         shape = tuple(stop - start for start, stop in bounds)
+        try:
+            found = self._read(tuple(slice(*each) for each in bounds))
+        except MemoryError as err:
+            what = f"not enough memory for {shape} items of {self.dtype}, which chunks share"
+            raise UnsupportedError(what) from err
         if found.shape != shape or found.dtype != self.dtype:
             raise FormatError(
                 f"the array has {found.dtype} {found.shape} where {self.dtype} {shape} is declared"

@@ -1,5 +1,6 @@
 """Arrays copied to and from Zarr stores, which zarr and xarray write and read."""
 
+import json
 import re
 import shutil
 import warnings
@@ -338,3 +339,13 @@ def test_openers_name_the_command(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="a Zarr store") as caught:
             call(tmp_path / "a.zarr")
         assert f"'blpk convert {tmp_path}/a.zarr {tmp_path}/a.blp' converts" in str(caught.value)
+
+
+def test_more_items_than_memory_has(tmp_path: Path) -> None:
+    """Chunks that are not stored take no space, but those of two rows are read together."""
+    zarr.create_array(tmp_path / "a.zarr", shape=(4, 4), chunks=(2, 2), dtype="f4")
+    path = tmp_path / "a.zarr" / "zarr.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"shape": [4, 1 << 52]}))
+    with pytest.raises(UnsupportedError, match=r"a\.zarr: not enough memory for \(2, 45035"):
+        bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
+    assert not (tmp_path / "a.blp").exists()
