@@ -13,6 +13,7 @@ from ..format.codec import CODECS
 from ..storage.url import shown_name
 from .console.inputfile import check_input, each_input, readable
 from .console.options import (
+    STDIO,
     add_force_option,
     add_json_option,
     add_option,
@@ -110,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
     is_array = args.to in array_targets or any(
         value not in (None, False) for value in passed_on(args, *ARRAY_OPTIONS).values()
     )
+    if args.target == STDIO:
+        raise UsageError("DST must be the name of a file or folder, not '-'")
     places = each_input(args.sources)
     if is_array and len(places) > 1:
         raise UsageError("an array is copied from one file")

@@ -214,6 +214,11 @@ def convert(
         strict=strict,
         nthreads=nthreads,
     )
+    if inner and job.target == (src if urls[1] else os.path.realpath(src)):
+        raise ValueError(
+            f"{place.shown} is a part of {job.name}, and a copy there would replace the whole "
+            "file: name another file"
+        )
     if urls == (True, False):
         storage_options = None
     with ExitStack() as stack:

@@ -134,3 +134,24 @@ def test_a_pattern_stands_for_several_stores(blpk: Blpk, tmp_path: Path) -> None
     assert blpk("convert", "part-*.blp", "all.blp").code == 0
     with bp.frames.open(tmp_path / "all.blp") as store:
         assert [*store] == ["a", "b"]
+
+
+def test_a_part_does_not_replace_its_file(blpk: Blpk, tmp_path: Path) -> None:
+    bp.savez("ar.blp", {"x": np.arange(5), "y": np.arange(6.0)})
+    os.symlink("ar.blp", "link.blp")
+    for target in ("ar.blp", "link.blp"):
+        ended = blpk("convert", "ar.blp::/x", target, "--to", "array", "--force")
+        assert ended.code == 1
+        assert "replace the whole file" in ended.err
+    with bp.open("ar.blp") as archive:
+        assert list(archive) == ["x", "y"]
+    assert blpk("convert", "ar.blp::/x", "x.blp", "--force").code == 0
+
+
+def test_not_to_standard_output(blpk: Blpk, tmp_path: Path) -> None:
+    bp.save("a.blp", np.arange(5))
+    for command in (["convert", "a.blp", "-"], ["frames", "create", "a.blp", "-"]):
+        ended = blpk(*command)
+        assert (ended.code, ended.out) == (2, "")
+        assert "must be the name of a file" in ended.err
+    assert os.listdir(tmp_path) == ["a.blp"]

@@ -85,3 +85,11 @@ def test_files_without_references(blpk: Blpk, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("something else")
     assert blpk("export", "--kerchunk", "text").code == 4
     assert blpk("export", "--kerchunk", "none.blp").code == 1
+
+
+def test_an_array_of_an_archive(blpk: Blpk, tmp_path: Path) -> None:
+    """References lead to the archive: a reader takes a file that is missing for fill values."""
+    bp.savez("ar.blp", {"x": np.arange(5), "y": np.arange(6.0)})
+    refs = blpk("export", "--kerchunk", "ar.blp::/x").json["refs"]
+    assert refs == bp.kerchunk_references("ar.blp::/x")["refs"]
+    assert refs["data/0"][0] == os.fspath(tmp_path / "ar.blp")

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     url = args.url
     if not is_url(name):
         source = open_bloscpack(place)
-        url = os.path.abspath(name) if url is None else url
+        url = os.path.abspath(place.path) if url is None else url
     # References are text, which may be written to a terminal without --force.
     check_output(args.output, [place], console, force=args.force or args.output == STDIO)
     with console.progress(unit="chunks") as progress:

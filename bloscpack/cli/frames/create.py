@@ -23,6 +23,7 @@ from ...frames.ingest.items import Item, VideoFile
 from ...storage.file import kind_at
 from ...storage.url import shown_name
 from ..console.options import (
+    STDIO,
     Container,
     add_force_option,
     add_json_option,
@@ -218,6 +219,8 @@ def _inputs_and_target(names: list[str]) -> tuple[list[str], str]:
     that no guess and no ``--force`` writes to an input.
     """
     first, last = names[0], names[-1]
+    if last == STDIO:
+        raise UsageError("OUT must be the name of a file, not '-'")
     if _is_bloscpack(last) and _is_bloscpack(first):
         raise UsageError(
             f"'{first}' and '{last}' are both Bloscpack files, and either could be the one to "
