@@ -22,7 +22,6 @@ from ..plugin import (
     Rows,
     SeveralArrays,
     TruncatedError,
-    UnsupportedError,
     errors_at,
     quoted,
 )
@@ -35,6 +34,7 @@ _WHAT = "a netCDF file"
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _TYPES = ("i1", "S1", ">i2", ">i4", ">f4", ">f8", "u1", ">u2", ">u4", ">i8", ">u8")
 _ALIGNMENT = 4
+_STREAMING = -1  # number of records that a writer could not go back to write. Stored on disk.
 # Records that are read at once, for the rows of one variable in them.
 _BLOCK_NBYTES = 4 << 20
 
@@ -65,6 +65,10 @@ class _Variable(NamedTuple):
         """Size of the part in a record; of a variable of no records, of all items."""
         return prod(self.shape[self.is_record :]) * self.dtype.itemsize
 
+    def with_records(self, count: int) -> "_Variable":
+        """Return the variable with the length of the unlimited dimension."""
+        return self._replace(shape=(count, *self.shape[1:])) if self.is_record else self
+
 
 class _Reader:
     """Adds all variables of a file to a tree."""
@@ -79,20 +83,21 @@ class _Reader:
         """Add all variables, dimensions and attributes."""
         tree = self._tree
         nrecords = self._number(self._width)
-        if nrecords < 0:  # "streaming" in the format
-            raise UnsupportedError(
-                "netCDF that does not say how many records it has; write the number, "
-                f"{self._width} bytes from byte 4 on"
-            )
+        if nrecords < _STREAMING:
+            raise FormatError(f"{nrecords} records")
         dims = [(self._text(), self._number(self._width)) for _ in self._list(_DIMENSIONS)]
         if any(length < 0 for _, length in dims):
             raise FormatError("a dimension has a negative length")
         tree.groups[""] = self._attributes()
-        variables = [self._variable(dims, nrecords) for _ in self._list(_VARIABLES)]
+        variables = [self._variable(dims) for _ in self._list(_VARIABLES)]
         end = self._stream.tell()
         rows = [each.row_nbytes for each in variables if each.is_record]
         # Rows of a single variable are adjacent.
         step = rows[0] if len(rows) == 1 else sum(nbytes + -nbytes % _ALIGNMENT for nbytes in rows)
+        places = [each.start for each in variables if each.is_record]
+        if nrecords == _STREAMING:  # as many as there are
+            nrecords = max(self._nbytes - min(places, default=0), 0) // step if step else 0
+        variables = [each.with_records(nrecords) for each in variables]
         used = {name for each in variables for name in each.dims}
         for name, length in dims:
             if not length:
@@ -103,7 +108,6 @@ class _Reader:
             raise FormatError("two variables have the same name")
         for each in variables:
             tree.add(Node(each.name, each.attrs, self._rows(each, step, end), each.dims))
-        places = [each.start for each in variables if each.is_record]
         ends = [
             each.start + each.row_nbytes + -each.row_nbytes % _ALIGNMENT
             for each in variables
@@ -143,7 +147,7 @@ class _Reader:
 
         return Rows(of.shape, native, read)
 
-    def _variable(self, dims: list[tuple[str, int]], nrecords: int) -> _Variable:
+    def _variable(self, dims: list[tuple[str, int]]) -> _Variable:
         name = self._text()
         numbers = [self._number(self._width) for _ in range(self._count())]
         for number in numbers:
@@ -158,7 +162,6 @@ class _Reader:
         attrs, dtype = self._attributes(), self._type()
         self._number(self._width)  # its size, which other programs limit to 32 bits
         start = self._number(4 if self._version == 1 else 8)
-        shape = [nrecords, *shape[1:]] if is_record else shape
         return _Variable(name, names, tuple(shape), is_record, attrs, dtype, start)
 
     def _attributes(self) -> dict[str, Any]:

@@ -209,6 +209,26 @@ def test_bytes_behind_the_records_are_listed(nbytes: int, tmp_path: Path) -> Non
     assert done.left_out == (f"{nbytes} bytes behind the end of the file",)
 
 
+@pytest.mark.parametrize("version", [1, 2, 5])
+@pytest.mark.parametrize("nbytes", [0, 7])
+def test_records_that_the_header_does_not_count(version: int, nbytes: int, tmp_path: Path) -> None:
+    """A writer that cannot go back leaves -1, and there are as many as the file has room for."""
+    data, arrays = climate(version)
+    counted = Packer(version).number(max(map(len, arrays.values())))
+    assert data[4:].startswith(counted)
+    (tmp_path / "a.nc").write_bytes(data[:4] + b"\xff" * len(counted) + data[4 + len(counted) :])
+    with (tmp_path / "a.nc").open("ab") as file:
+        file.write(bytes(nbytes))
+    done = bp.convert(tmp_path / "a.nc", tmp_path / "a.blp", to="archive")
+    assert done.left_out == ((f"{nbytes} bytes behind the end of the file",) if nbytes else ())
+    with bp.open(tmp_path / "a.blp") as found:
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[name][...], array)
+    for end in (4 + len(counted), len(data) // 2):
+        with pytest.raises(FormatError, match=r"a\.nc"):
+            copied((tmp_path / "a.nc").read_bytes()[:end], tmp_path)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
