@@ -281,7 +281,9 @@ def open_sink(
             with open(where, "wb", buffering=0) as stream, committed(StreamSink(stream)) as sink:
                 yield sink
         else:
-            status = None if like is None or is_in_place(like) else os.stat(like)
+            if like is not None and (is_url(like) or is_in_place(like)):
+                like = None
+            status = None if like is None else os.stat(like)
             with committed(FileSink(where, overwrite=overwrite, like=status)) as sink:
                 yield sink
     elif hasattr(where, "write"):

@@ -212,3 +212,21 @@ def test_progress_counts_clips() -> None:
         assert stream.getvalue() == "\r3 clips"
         progress.wipe()
         assert stream.getvalue().endswith("\r")
+
+
+def test_a_log_replaces_only_a_log(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
+    """An earlier log, but neither an input, such as a list in JSON lines, nor another file."""
+    np.save("x.npy", np.zeros((2, 3, 3), "u1"))
+    Path("list.jsonl").write_text(json.dumps({"path": "images/clip1", "id": "a"}) + "\n")
+    for name in ("x.npy", "list.jsonl", "images/clip0/f0.jpg"):
+        before = Path(name).read_bytes()
+        ended = blpk("frames", "create", "--log", name, "x.npy", "list.jsonl", "a.blp")
+        assert (ended.code, ended.out) == (1, "")
+        assert f"'{name}' exists and is not a log" in ended.err
+        assert Path(name).read_bytes() == before
+    assert not Path("a.blp").exists()
+    (folders / "clip1" / "f0.jpg").write_bytes(b"no image")
+    Path("log").touch()
+    for _ in range(2):
+        assert blpk("frames", "create", "--log", "log", "images", "a.blp").code == 1
+        assert len(Path("log").read_text().splitlines()) == 1

@@ -503,3 +503,11 @@ class TestFiles:
         bp.unpack_bytes_from_bytes(bp.pack_bytes_to_bytes(SMOOTH, 1000, {"a": 1}))
         bp.append.append_fp(BytesIO(bp.pack_bytes_to_bytes(b"old")), BytesIO(b"new"), 3)
         assert capfd.readouterr() == ("", "")
+
+    def test_a_url(self, folder: Path) -> None:
+        """A file is unpacked from a URL as bytes and arrays are."""
+        pytest.importorskip("fsspec")
+        url = "memory://unpacked/a.blp"
+        bp.pack_bytes_to_file(SMOOTH, url, metadata={"a": 1})
+        assert bp.unpack_file_from_file(url, folder / "out") == {"a": 1}
+        assert (folder / "out").read_bytes() == SMOOTH

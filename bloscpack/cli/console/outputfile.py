@@ -20,6 +20,10 @@ from ...types import BytesLike
 from .options import STDIO
 from .output import Console, binary_stdout
 
+# Keys of an entry of a log: of 'frames create', and of 'gulp ingest'.
+_ENTRIES = ({"id", "source", "text", "skipped"}, {"id", "reason"})
+_MAX_ENTRY_NBYTES = 1 << 20
+
 
 @contextmanager
 def open_output(
@@ -37,8 +41,7 @@ def open_output(
         yield sink
         sink.commit()
     else:
-        if like is not None and (like == STDIO or is_url(like)):
-            like = None
+        like = None if like == STDIO else like
         with open_sink(binary_stdout() if name == STDIO else name, like=like) as committed:
             yield committed
 
@@ -47,11 +50,13 @@ def open_output(
 def json_log(name: str | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """Open a log of JSON lines for a long command: yield the function that adds one.
 
-    The log of an interrupted command is whole. Without a name, there is none.
+    The log of an interrupted command is whole. Without a name, there is none. It replaces an
+    earlier log, and FileExistsError for any other file.
     """
     if name is None:
         yield lambda fields: None
         return
+    _check_log(name)
     with open(name, "w", encoding="ascii") as file:
 
         def add(fields: Mapping[str, Any]) -> None:
@@ -60,6 +65,21 @@ def json_log(name: str | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
                 file.flush()
 
         yield add
+
+
+def _check_log(name: str) -> None:
+    if not regular_nbytes(name, is_output=True):
+        return
+    with open(name, "rb") as file:
+        line = file.readline(_MAX_ENTRY_NBYTES)
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict) or set(entry) not in _ENTRIES:
+        raise FileExistsError(
+            f"'{shown_name(name)}' exists and is not a log of skipped items: name another file"
+        )
 
 
 class PassSink:
