@@ -230,3 +230,11 @@ def test_a_log_replaces_only_a_log(blpk: Blpk, folders: Path, tmp_path: Path) ->
     for _ in range(2):
         assert blpk("frames", "create", "--log", "log", "images", "a.blp").code == 1
         assert len(Path("log").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--root", "--path-column", "--id-column", "--frame-rate"])
+def test_options_of_other_inputs_are_refused(blpk: Blpk, folders: Path, option: str) -> None:
+    ended = blpk("frames", "create", option, "5", "images", "a.blp")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{option} is for inputs of type list" in ended.err
+    assert not Path("a.blp").exists()

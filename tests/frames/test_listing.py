@@ -296,3 +296,15 @@ def test_in_memory_and_other_sources(tmp_path: Path) -> None:
     assert ids(found) == ["a", "b"]
     image_folders(tmp_path, 1)
     assert ids(listing.folders(tmp_path)) == ["clip0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("l.csv", "path,name\na.npy,x\n"), ("l.json", '[{"path": "a.npy", "name": "x"}]')],
+)
+def test_a_column_of_ids_that_is_named_must_exist(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(FormatError, match="no column 'nmae' of ids"):
+        listing.listed(tmp_path / name, id_column="nmae")
+    assert [item.id for item in listing.listed(tmp_path / name, id_column="name")] == ["x"]
+    assert [item.id for item in listing.listed(tmp_path / name)] == ["a"]

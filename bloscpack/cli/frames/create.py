@@ -33,6 +33,7 @@ from ..console.options import (
     byte_size,
     passed_on,
     positive,
+    series,
 )
 from ..console.output import Console, message, pretty_size, print_done, printable
 from ..console.outputfile import json_log
@@ -244,7 +245,10 @@ def _is_bloscpack(name: str) -> bool:
 
 def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
     """Return the items of all inputs, as a list if their number is known."""
-    found = [_items_of(name, args, stack) for name in args.inputs]
+    kinds = [args.kind or listing.kind_of(name) for name in args.inputs]
+    _check_kinds(args, kinds)
+    pairs = zip(args.inputs, kinds, strict=True)
+    found = [_items_of(name, kind, args, stack) for name, kind in pairs]
     if not args.allow_empty:
         found = [_nonempty(*pair) for pair in zip(found, args.inputs, strict=True)]
     if all(isinstance(items, list) for items in found):
@@ -274,8 +278,19 @@ def _nothing(name: str) -> ValueError:
     return ValueError(f"{shown_name(name)}: nothing to ingest; see --from, or give --allow-empty")
 
 
-def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
-    kind = args.kind or listing.kind_of(name)
+def _check_kinds(args: argparse.Namespace, kinds: list[str]) -> None:
+    """Refuse options for inputs of other types than those that are given."""
+    for option, is_given, readers in (
+        ("root", args.root is not None, {"list"}),
+        ("path-column", args.path_column != "path", {"list"}),
+        ("id-column", args.id_column != "id", {"list"}),
+        ("frame-rate", args.frame_rate is not None, {"list", "videos"}),
+    ):
+        if is_given and readers.isdisjoint(kinds):
+            raise UsageError(f"--{option} is for inputs of type {series(*sorted(readers))}")
+
+
+def _items_of(name: str, kind: str, args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
     if kind == "list":
         return listing.listed(
             name,

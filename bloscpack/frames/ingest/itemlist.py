@@ -54,8 +54,8 @@ def listed(
         Column with the path of an image, a video, a ``.npy`` file or a folder of images. In JSON it
         may be a list of images, the frames in order.
     id_column : str, optional
-        Column with the id. If it is empty, the id is the path without its suffix. All other columns
-        become metadata: strings, or in JSON values of any type.
+        Column with the id. If it is empty, or no row has "id", the id is the path without its
+        suffix. All other columns become metadata: strings, or in JSON values of any type.
     frame_rate : float, optional
         Frames per second of videos, as in `videos`.
     outside : bool, optional
@@ -72,7 +72,11 @@ def listed(
     top = os.path.dirname(name) or os.curdir if root is None else os.fspath(root)
     reader = _Rows(top, path_column, id_column, frame_rate, outside)
     with errors_at(name, whole=""):
-        return [reader.item(number, row) for number, row in _read_rows(name, path_column)]
+        rows = list(_read_rows(name, path_column))
+        has_ids = any(isinstance(row, dict) and id_column in row for _, row in rows)
+        if rows and not has_ids and id_column != "id":  # which a list may lack
+            raise FormatError(f"no column {id_column!r:.80} of ids in any row")
+        return [reader.item(number, row) for number, row in rows]
 
 
 def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:
