@@ -32,7 +32,7 @@ from ..types import AnyArray
 from .arraylike import as_array
 from .arraymetadata import describe_content, statistics_type
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
-from .dtype import cast_exactly, is_unchanged
+from .dtype import cast_exactly, is_rounded
 from .gather import Names, field_names, landing_run, strided
 from .selection import Sides, parse_selection
 from .writable import WritableArray, breaking
@@ -540,7 +540,6 @@ def _cast(given: AnyArray, dtype: "np.dtype[Any]", *, is_array: bool) -> AnyArra
         )
     with np.errstate(all="ignore"), suppress(OverflowError):  # of NumPy 2.5, at late dates
         cast = given.astype(dtype)
-        may_round = given.dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind")
-        if may_round or is_unchanged(cast, given):
+        if is_rounded(cast, given):
             return cast
     raise ValueError(f"values of {given.dtype} do not fit {dtype}")

@@ -128,11 +128,19 @@ def cast_exactly(items: AnyArray, dtype: Dtype) -> AnyArray | None:
     return cast
 
 
+def is_rounded(cast: AnyArray, items: AnyArray) -> bool:
+    """Return whether a cast has the values of items; those of floats may be rounded."""
+    if items.dtype.kind in "fc" and np.can_cast(items.dtype, cast.dtype, "same_kind"):
+        return np.array_equal(np.isfinite(cast), np.isfinite(items))
+    return is_unchanged(cast, items)
+
+
 def is_unchanged(cast: AnyArray, items: AnyArray) -> bool:
     """Return whether a cast of items has their values; NaT equals NaT."""
     if {items.dtype.kind, cast.dtype.kind} == {"i", "u"} and ((cast < 0) != (items < 0)).any():
         return False  # an integer of 64 bits that wraps is cast back to itself
-    return np.array_equal(cast.astype(items.dtype), items, equal_nan=items.dtype.kind in "mM")
+    back = cast if items.dtype.kind == "c" or cast.dtype.kind != "c" else cast.real
+    return np.array_equal(back.astype(items.dtype), items, equal_nan=items.dtype.kind in "mM")
 
 
 def _names(dtype: Dtype) -> Any:

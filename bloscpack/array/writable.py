@@ -25,7 +25,7 @@ from ..parallel.imports import importing
 from ..types import AnyArray
 from .arraylike import as_array, filled, is_data_array
 from .arraymetadata import Description, stored_view
-from .dtype import cast_exactly, is_unchanged
+from .dtype import cast_exactly, is_rounded
 from .layout import item_encoder
 
 
@@ -297,10 +297,7 @@ class WritableArray(ABC):
         if not is_array and given.dtype.kind in "biufc" and self.dtype.kind in "biufc":
             with np.errstate(all="ignore"):
                 cast = given.astype(self.dtype)
-            is_rounded = given.dtype.kind in "fc" and np.can_cast(
-                given.dtype, self.dtype, "same_kind"
-            )
-            if is_rounded or is_unchanged(cast, given):
+            if is_rounded(cast, given):
                 return cast
         raise TypeError(
             f"rows are {given.dtype}, which cannot be cast to {self.dtype} without loss; "

@@ -339,6 +339,9 @@ def test_statistics_of_chunks_that_move_before_they_are_written(path: Path) -> N
         ("i8", 2**63 + 5, "do not fit int64"),
         ("i8", np.array([2**64 - 1], "u8"), "do not fit int64"),
         ("U2", "long", "do not fit <U2"),
+        ("f4", 1e300, "do not fit float32"),
+        ("f4", np.array([-1e300]), "do not fit float32"),
+        ("c8", 1e300j, "do not fit complex64"),
     ],
 )
 def test_values_that_would_change_are_refused(
@@ -351,9 +354,18 @@ def test_values_that_would_change_are_refused(
         _check_equal(a, np.zeros(4, dtype))
 
 
-@pytest.mark.parametrize(("dtype", "row"), [("u8", -1), ("i8", 2**63 + 5)])
+def test_integers_and_infinities_fit_complex_items(path: Path) -> None:
+    bp.save(path, np.zeros(3, "c8"))
+    with bp.open(path, "r+") as a:
+        a[0] = 7
+        a[1] = np.inf
+        a.append([5, 2**20])
+    assert bp.load(path).tolist() == [7, np.inf, 0, 5, 2**20]
+
+
+@pytest.mark.parametrize(("dtype", "row"), [("u8", -1), ("i8", 2**63 + 5), ("f4", 1e300)])
 @pytest.mark.parametrize("mode", ["a", "r+"])
-def test_appended_integers_do_not_wrap(path: Path, mode: Any, dtype: str, row: int) -> None:
+def test_appended_numbers_do_not_wrap(path: Path, mode: Any, dtype: str, row: int) -> None:
     with bp.Writer(path, dtype=dtype, shape=(None,)) as writer:
         writer.append([1])
         with pytest.raises(TypeError, match="without loss"):
