@@ -20,6 +20,8 @@ def run(args: argparse.Namespace) -> int:
     place = one_input(args.part)
     if not place.inner:
         raise UsageError(f"expected FILE::/OLD, not '{place}': mv does not rename whole files")
+    if not args.name:
+        raise UsageError("NEW must not be empty: no command could name the part again")
     check_input(place.whole, "file")
     with open_parts(place.path) as store:
         store.rename(place.inner, args.name)

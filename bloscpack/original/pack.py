@@ -20,7 +20,7 @@ from ..container.writer import Chunking, build_header, features_of, write_contai
 from ..exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
 from ..format.checksum import Checksum, checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams
-from ..format.header import Header
+from ..format.header import MAX_CHUNKS, OFFSET_SIZE, Header
 from ..format.metadata import JSON_MAGIC, META_CODECS, pack_section
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import read_fully
@@ -153,12 +153,15 @@ class _Packing:
 
     def header(self, chunking: Chunking) -> Header:
         """Return the header for this division into chunks."""
+        spare = resolve_max_app_chunks(self.args, chunking.nchunks)
+        if OFFSET_SIZE * (chunking.nchunks + spare) > MAX_CHUNKS:
+            raise ValueError(f"max_app_chunks: a table of {spare} entries is larger than any file")
         return build_header(
             chunking,
             checksum=self.checksum,
             typesize=self.params.typesize,
             offsets=bool(self.args.offsets),
-            max_app_chunks=resolve_max_app_chunks(self.args, chunking.nchunks),
+            max_app_chunks=spare,
             meta_checksum=self.section.checksum,
             features=features_of(self.params),
         )

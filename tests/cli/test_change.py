@@ -184,3 +184,11 @@ def test_log(blpk: Blpk, store: Path) -> None:
     assert document["kept_nbytes"] == sum(each["cbytes"] for each in found[:2])
     assert blpk("log", "a.blp").code == 4
     assert blpk("log", "t.blp::/x").code == 2
+
+
+def test_an_empty_name_is_refused(blpk: Blpk, tmp_path: Path) -> None:
+    bp.savez("x.blp", {"a": np.arange(3)})
+    ended = blpk("mv", "x.blp::/a", "")
+    assert (ended.code, "must not be empty" in ended.err) == (2, True)
+    with bp.open("x.blp") as archive:
+        assert list(archive) == ["a"]

@@ -344,3 +344,11 @@ class TestItems:
         ended = blpk("c", "--dtype", "f8", "a.npy")
         assert (ended.code, ended.out) == (1, "")
         assert "use blpk convert --to array" in ended.err
+
+
+def test_a_table_larger_than_any_file(blpk: Blpk, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"content")
+    ended = blpk("compress", "a", "--max-app-chunks", str(2**62))
+    assert (ended.code, ended.out) == (1, "")
+    assert "larger than any file" in ended.err
+    assert not (tmp_path / "a.blp").exists()
