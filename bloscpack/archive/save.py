@@ -248,6 +248,7 @@ _CODEC: Literal["zstd"] = _Default("zstd")  # type: ignore[assignment]
 _CHECKSUM = _Default("crc32")
 # Options of `savez` that may be names of arrays, too.
 _FLAGS = ("overwrite", "changeable", "stats")
+_OPTIONS = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", *_FLAGS)
 
 
 def savez(
@@ -341,10 +342,13 @@ def savez(
     if checksum is not _CHECKSUM:
         options["checksum"] = checksum
     _refuse_foreign(named)
-    for option, flag in zip(_FLAGS, (overwrite, changeable, stats), strict=True):
-        if not isinstance(flag, bool):
+    given = (chunks, codec, clevel, checksum, attrs, nthreads, overwrite, changeable, stats)
+    for option, value in zip(_OPTIONS, given, strict=True):
+        is_flag = option in _FLAGS
+        if getattr(value, "ndim", 0) or (is_flag and not isinstance(value, bool)):
+            expected = "True or False" if is_flag else "a value of this option"
             raise TypeError(
-                f"{option} must be True or False; give an array of this name in a mapping, such as "
+                f"{option} must be {expected}; give an array of this name in a mapping, such as "
                 f"{{{option!r}: array}}"
             )
     _save_several(
@@ -455,10 +459,9 @@ def compact_archive(path: Path, *, progress: Progress | None = None) -> None:
 
 def _refuse_foreign(named: Mapping[str, Any]) -> None:
     """Refuse options of other libraries, which would be stored as arrays of no dimension."""
-    options = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", *_FLAGS)
     for name, value in named.items():
         if value is None or isinstance(value, str | int | float | Mapping):
-            advice = foreign_keyword((name,), options)
+            advice = foreign_keyword((name,), _OPTIONS)
             if advice is not None:
                 raise TypeError(
                     f"savez() has no {advice}; give an array of this name in a mapping, such as "

@@ -212,3 +212,16 @@ def test_stopped_at_every_step_it_is_the_old_file_or_the_new_one(
     assert step > 4
     assert old in seen
     assert [each.name for each in folder.iterdir()] == ["a.blp"]
+
+
+@pytest.mark.parametrize(
+    "option", ["chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "overwrite", "stats"]
+)
+def test_an_array_by_the_name_of_an_option_is_refused(option: str, tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.blp", np.arange(3)
+    bp.savez(path, x=rows)
+    with pytest.raises(TypeError, match=f"{option} must be .*give an array of this name"):
+        bp.savez(path, **{option: rows})
+    assert list(bp.load(path)) == ["x"]
+    bp.savez(path, {option: rows})
+    assert list(bp.load(path)) == [option]
