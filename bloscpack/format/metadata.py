@@ -73,9 +73,11 @@ def encode_values(value: Any, what: str) -> str:
 
 def _has_other_keys(value: Any) -> bool:
     """Return whether a mapping, or one in it, has keys that are not text."""
-    return isinstance(value, dict) and (
-        any(type(key) is not str for key in value) or any(map(_has_other_keys, value.values()))
-    )
+    if isinstance(value, dict):
+        return any(type(key) is not str for key in value) or any(
+            map(_has_other_keys, value.values())
+        )
+    return isinstance(value, list | tuple) and any(map(_has_other_keys, value))
 
 
 def describes_array(metadata: Any) -> bool:
@@ -270,12 +272,14 @@ def pack_section(
     Raises
     ------
     TypeError, ValueError
-        `metadata` is not a JSON value.
+        `metadata` is not a JSON value, or has keys that are equal as text.
     MetadataSectionTooSmall
         The data do not fit into `reserve`.
     """
     row = checksum_by_name(checksum)
     data = _encode_json(metadata).encode("ascii")
+    if _has_other_keys(metadata):
+        json_values(metadata, "metadata")  # raises if JSON has two keys of one text
     meta_size = len(data)
     if codec != META_CODECS[0]:
         compressed = _deflate(data, level)

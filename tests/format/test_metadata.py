@@ -25,6 +25,7 @@ from bloscpack.format.metadata import (
     MetadataHeader,
     _deflate,
     decode_data,
+    encode_values,
     pack_section,
     stored_data,
 )
@@ -152,6 +153,17 @@ def test_unpack_undoes_pack(value: Any, row: Checksum, codec: str, level: int, s
 def test_values_that_are_not_json_are_refused(value: object) -> None:
     with pytest.raises(TypeError):
         pack_section(value)
+
+
+@pytest.mark.parametrize(
+    "value", [{1: "a", "1": "b"}, [{None: 1, "null": 2}], {"x": ({True: 1, "true": 2},)}]
+)
+def test_keys_that_are_one_in_json_are_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="keys that are equal as text"):
+        pack_section(value)
+    with pytest.raises(TypeError, match="keys that are equal as text"):
+        encode_values(value, "attrs")
+    assert pack_section({1: "a", "2": "b"}) == pack_section({"1": "a", "2": "b"})
 
 
 def test_deep_nesting_is_an_error_not_a_crash() -> None:
