@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -230,6 +231,14 @@ def test_a_log_replaces_only_a_log(blpk: Blpk, folders: Path, tmp_path: Path) ->
     for _ in range(2):
         assert blpk("frames", "create", "--log", "log", "images", "a.blp").code == 1
         assert len(Path("log").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("log", ["-", "a.blp", "./a.blp"])
+def test_a_log_is_a_file_of_its_own(log: str, blpk: Blpk, folders: Path) -> None:
+    ended = blpk("frames", "create", "--log", log, "images", "a.blp")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--log" in ended.err
+    assert sorted(os.listdir()) == ["images"]
 
 
 @pytest.mark.parametrize("option", ["--root", "--path-column", "--id-column", "--frame-rate"])

@@ -19,6 +19,7 @@ from ...storage.url import is_url, shown_name
 from ...types import BytesLike
 from .options import STDIO
 from .output import Console, binary_stdout
+from .status import UsageError
 
 # Keys of an entry of a log: of 'frames create', and of 'gulp ingest'.
 _ENTRIES = ({"id", "source", "text", "skipped"}, {"id", "reason"})
@@ -68,6 +69,8 @@ def json_log(name: str | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 
 def _check_log(name: str) -> None:
+    if name == STDIO:
+        raise UsageError("--log must be the name of a file, not '-'")
     if not regular_nbytes(name, is_output=True):
         return
     with open(name, "rb") as file:

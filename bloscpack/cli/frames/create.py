@@ -148,6 +148,8 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError(str(err)) from err
     if args.video is not None and (args.size is not None or args.frame_rate is not None):
         raise UsageError("--size and --frame-rate require decoded frames, without --video")
+    if args.log is not None and os.path.realpath(args.log) == os.path.realpath(args.target):
+        raise UsageError("--log and OUT must be different files")
 
 
 def run(args: argparse.Namespace) -> int:
