@@ -298,6 +298,8 @@ class ArrayChanges(WritableArray):
                 f"chunks are whole rows, so that only the {axis} axis can change; save the array "
                 "with chunks that cut the other axes"
             )
+        elif prod(stored) * self.dtype.itemsize > np.iinfo(np.int64).max:
+            raise ValueError(f"an array of shape {stored} exceeds 2^63-1 bytes")
         elif not self._chunk_size and prod(stored) * self.dtype.itemsize:
             raise ValueError("the file was packed from nothing, without a size of chunks")
 

@@ -120,7 +120,9 @@ def _plain(value: Any, where: str) -> Any:
         return [_plain(one, f"{where}[{at}]") for at, one in enumerate(value)]
     # By its attributes, as modules of formats do not import numpy.
     kind = getattr(getattr(value, "dtype", None), "kind", "")
-    if kind and kind not in "mM" and callable(getattr(value, "tolist", None)):
+    # The method `tolist` returns None for items under a mask.
+    is_masked = hasattr(value, "mask") and bool(value.mask.any())
+    if kind and kind not in "mM" and not is_masked and callable(getattr(value, "tolist", None)):
         found = value.tolist()
         if not hasattr(found, "dtype"):  # a long double is returned as it is
             return _plain(found, where)

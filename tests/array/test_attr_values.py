@@ -96,6 +96,8 @@ def test_numpy_values_are_stored_as_json(store: Callable[..., Any], tmp_path: Pa
         (1j, "complex"),
         (np.longdouble(1), "longdouble"),
         (object(), "object"),
+        (np.ma.masked, "MaskedConstant"),
+        (np.ma.array([1, 2], mask=[False, True]), "MaskedArray"),
     ],
 )
 def test_the_place_of_another_value_is_named(

@@ -397,6 +397,8 @@ def test_shapes_that_do_not_fit_are_refused(path: Path) -> None:
             a.resize(3)
         with pytest.raises(ValueError, match="only the first axis can change"):
             a.resize(4, 6)
+        with pytest.raises(ValueError, match=r"exceeds 2\^63-1 bytes"):
+            a.resize(2**62, 5)
 
 
 def test_rounding_is_that_of_the_file(path: Path) -> None:
