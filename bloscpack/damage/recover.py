@@ -102,7 +102,9 @@ def same_file(src: Any, dst: Any) -> bool:
     """Return whether the two arguments of `recover` are the same file."""
     if not all(isinstance(one, str | os.PathLike) for one in (src, dst)):
         return src is dst
-    return (is_url(dst) and src == dst) or (os.path.exists(dst) and os.path.samefile(src, dst))
+    if is_url(src) or is_url(dst):
+        return bool(src == dst)
+    return os.path.exists(dst) and os.path.samefile(src, dst)
 
 
 @dataclass(frozen=True, slots=True)

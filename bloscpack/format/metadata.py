@@ -66,18 +66,24 @@ def encode_values(value: Any, what: str) -> str:
         A list or mapping contains itself, or is nested too deeply.
     """
     with suppress(TypeError, ValueError, RecursionError):  # `json_values` says where
+        encoded = _encode_json(value)
         if not _has_other_keys(value):
-            return _encode_json(value)
+            return encoded
     return _encode_json(json_values(value, what))
 
 
 def _has_other_keys(value: Any) -> bool:
-    """Return whether a mapping, or one in it, has keys that are not text."""
-    if isinstance(value, dict):
-        return any(type(key) is not str for key in value) or any(
-            map(_has_other_keys, value.values())
-        )
-    return isinstance(value, list | tuple) and any(map(_has_other_keys, value))
+    """Return whether a mapping in a JSON value has keys that are not text."""
+    left = [value]
+    while left:  # nested as deeply as the encoder allows
+        one = left.pop()
+        if isinstance(one, dict):
+            if any(type(key) is not str for key in one):
+                return True
+            left += one.values()
+        elif isinstance(one, list | tuple):
+            left += one
+    return False
 
 
 def describes_array(metadata: Any) -> bool:
