@@ -22,6 +22,7 @@ _MAX_LISTED = 3
 
 # Items of a sequence that have no parts that numpy would drop.
 _BUFFERS = bytes | bytearray | memoryview
+_ROUNDED_FROM = 2.0**53  # from here on floats are not all integers
 _PLAIN = {bool, int, float, complex, str, bytes, type(None)}
 
 _TABLES = {
@@ -88,6 +89,8 @@ def as_array(value: Any) -> AnyArray:
     # What numpy does not know, such as a sparse matrix, becomes one object.
     if array.dtype == object and not array.ndim and not isinstance(value, np.ndarray):
         _refuse(value, "use x.toarray()" if hasattr(value, "toarray") else "")
+    if isinstance(value, Sequence):
+        _check_kept(value, array)
     return array
 
 
@@ -166,6 +169,27 @@ def _check_items(value: Any) -> None:
             as_array(item)
 
 
+def _check_kept(value: Any, array: AnyArray) -> None:
+    """Check that numpy has made no text of numbers, cut no text, and rounded no integer."""
+    if array.dtype.kind in "SU":
+        chosen = np.full(array.shape, True)
+    elif array.dtype == "f8" and _most(array) >= _ROUNDED_FROM:
+        chosen = np.abs(array) >= _ROUNDED_FROM
+    else:
+        return
+    given = np.array(value, object)[chosen].tolist()
+    for one, kept in zip(given, array[chosen].tolist(), strict=True):
+        if one != kept:
+            advice = "use numpy.array(x, dtype) to choose a type"
+            _refuse(value, f"numpy makes {kept!r:.80} of {one!r:.80}, not without loss; {advice}")
+
+
+def _most(array: AnyArray) -> float:
+    """Return the greatest absolute value, without a copy of the array."""
+    least, most = (each.reduce(array, None, initial=0) for each in (np.fmin, np.fmax))
+    return max(-float(least), float(most))
+
+
 def _check_subclass(value: object, array: AnyArray) -> None:
     """Check that an instance of a subclass of ndarray has no more than its items."""
     if isinstance(array, np.ma.MaskedArray) and _is_masked(array):
@@ -208,6 +232,8 @@ def _check_labels(value: Any) -> None:
     if is_of(value, "pandas", "BaseMaskedArray") and value.isna().any():
         advice = "use x.to_numpy(na_value=fill_value), or store x.isna() as a separate array"
         _refuse(value, f"its missing values are not stored: {advice}")
+    if is_of(value, "pandas", "Categorical", "CategoricalIndex"):
+        _refuse(value, "its categories are not stored; use x.to_numpy(), or x.codes")
     if is_of(value, "xarray", "DataTree"):
         _refuse(value, "it has groups: x.to_zarr writes a store that bloscpack.convert copies")
     if is_dataset(value):

@@ -155,16 +155,24 @@ class ArrayChanges(WritableArray):
     def _values(self, value: Any, dtype: "np.dtype[Any]") -> AnyArray:
         """Return `value` as an array of `dtype`, rounded as the file is."""
         value = self._without_mask(value)
-        is_text = isinstance(value, str | bytes)
-        if not hasattr(value, "dtype") and (dtype.names or is_text):
-            given = np.asarray(value, None if is_text else dtype)
-        else:
-            given = np.asarray(as_array(value))
+        if dtype.names and not hasattr(value, "dtype"):
+            return self._records(value, dtype)
+        given = np.asarray(value if isinstance(value, str | bytes) else as_array(value))
         if given.dtype != dtype:
             given = _cast(given, dtype, is_array=hasattr(value, "dtype"))
         if self._rounding is not None:
             rounded = self._rounding.apply(given.tobytes())
             given = np.frombuffer(rounded, dtype).reshape(given.shape)
+        return given
+
+    def _records(self, value: Any, dtype: "np.dtype[Any]") -> AnyArray:
+        """Return tuples as records, each field checked as other values are."""
+        names = dtype.names or ()
+        found = np.asarray(value, [(name, object, dtype[name].shape) for name in names])
+        given = np.zeros(found.shape, dtype)
+        for name in names:
+            if found[name].size:
+                given[name] = self._values(found[name].tolist(), dtype[name].base)
         return given
 
     def _assign(

@@ -128,6 +128,24 @@ def cast_exactly(items: AnyArray, dtype: Dtype) -> AnyArray | None:
     return cast
 
 
+def cast_rows(rows: AnyArray, dtype: Dtype, *, is_array: bool) -> AnyArray:
+    """Return rows as `dtype`; raises TypeError if they would change.
+
+    Without `is_array` they are Python numbers, for which numpy chose a type: floats may be rounded.
+    """
+    cast = cast_exactly(rows, dtype)
+    if cast is None and not is_array and rows.dtype.kind in "biufc" and dtype.kind in "biufc":
+        with np.errstate(all="ignore"):
+            cast = rows.astype(dtype)
+        cast = cast if is_rounded(cast, rows) else None
+    if cast is None:
+        raise TypeError(
+            f"rows are {rows.dtype}, which cannot be cast to {dtype} without loss; "
+            "convert them with astype"
+        )
+    return cast
+
+
 def is_rounded(cast: AnyArray, items: AnyArray) -> bool:
     """Return whether a cast has the values of items; those of floats may be rounded."""
     if items.dtype.kind in "fc" and np.can_cast(items.dtype, cast.dtype, "same_kind"):

@@ -387,8 +387,13 @@ def as_target(out: Any, shape: tuple[int, ...], dtype: Dtype) -> AnyArray:
                 f"out must be writable, of shape {shape} and dtype {dtype}, "
                 f"not {out.shape} and {out.dtype}"
             )
+        if type(out) is not np.ndarray and np.ma.is_masked(out):
+            raise ValueError("out has masked items, which would stay masked: use out.data")
         return np.asarray(out)  # a matrix or a masked array would be filled in another way
     view = _writable_view(out)
+    found = np.asarray(view).dtype
+    if view.itemsize > 1 and found != dtype:
+        raise ValueError(f"out has items of {found}, not {dtype} or bytes: use a view of its bytes")
     nbytes = prod(shape) * dtype.itemsize
     if view.nbytes != nbytes:
         raise ValueError(

@@ -35,7 +35,7 @@ from ..storage.url import is_url, refuse_options
 from ..types import AnyArray, Path, ProgressOption
 from .arraylike import as_array
 from .chunkpieces import rows_of_whole_chunks
-from .dtype import Dtype, cast_exactly
+from .dtype import Dtype, cast_rows
 from .layout import SAVE_DEFAULTS, SaveOptions, Settings, plan_layout
 
 # Ranges of missing rows listed in a message.
@@ -420,12 +420,8 @@ class PartsJob:
                 f"rows have shape {array.shape}; parts of an array of shape {self.shape} are "
                 f"cut along axis {self.axis} only"
             )
-        cast = array if array.dtype == self.dtype else cast_exactly(array, self.dtype)
-        if cast is None:
-            raise TypeError(
-                f"rows are {array.dtype}, which cannot be cast to {self.dtype} without loss; "
-                "convert them with astype"
-            )
+        if array.dtype != self.dtype:
+            array = cast_rows(array, self.dtype, is_array=hasattr(rows, "dtype"))
         if isinstance(start, bool) or not hasattr(start, "__index__"):
             raise TypeError(f"start must be an integer row number, not {start!r}")
         first, step = int(start), self.rows_per_chunk
@@ -439,7 +435,7 @@ class PartsJob:
                 f"rows {first} to {end} are not whole chunks: parts start and stop at multiples "
                 f"of {step} rows, or stop at the end, {self.nrows}; split() returns such ranges"
             )
-        return cast, first, end
+        return array, first, end
 
     def _write_whole(
         self,

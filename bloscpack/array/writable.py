@@ -22,10 +22,9 @@ from ..format.metadata import describes_array, encode_values, json_values
 from ..format.rounding import Rounding
 from ..notice import notice, warn_unclosed
 from ..parallel.imports import importing
-from ..types import AnyArray
 from .arraylike import as_array, filled, is_data_array
 from .arraymetadata import Description, stored_view
-from .dtype import cast_exactly, is_rounded
+from .dtype import cast_rows
 from .layout import item_encoder
 
 
@@ -253,7 +252,7 @@ class WritableArray(ABC):
         # One string may be a row, although `as_array` refuses strings.
         given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:
-            given = self._cast(given, is_array=hasattr(rows, "dtype"))
+            given = cast_rows(given, self.dtype, is_array=hasattr(rows, "dtype"))
         row_shape, fortran = self._row_shape, self._is_fortran
         if given.shape != row_shape:
             found = given.shape[:-1] if fortran else given.shape[1:]
@@ -287,22 +286,6 @@ class WritableArray(ABC):
             raise ValueError("items may be rounded to the fill value of the file: use x.filled")
         is_text = self.dtype.kind == "S" and isinstance(fill, str)  # JSON has no bytes
         return filled(values, fill.encode() if is_text else fill)[0]
-
-    def _cast(self, given: AnyArray, *, is_array: bool) -> AnyArray:
-        exact = cast_exactly(given, self.dtype)
-        if exact is not None:
-            return exact
-        # Python numbers have no dtype: numpy makes [1] int64 and [0.1] float64, so these are
-        # accepted if their values fit.
-        if not is_array and given.dtype.kind in "biufc" and self.dtype.kind in "biufc":
-            with np.errstate(all="ignore"):
-                cast = given.astype(self.dtype)
-            if is_rounded(cast, given):
-                return cast
-        raise TypeError(
-            f"rows are {given.dtype}, which cannot be cast to {self.dtype} without loss; "
-            f"convert them with astype"
-        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -76,6 +76,8 @@ def test_tensors() -> None:
             opened.read(slice(2, 7), out=out.T)
         with pytest.raises(TypeError, match="require gradient"):
             opened.read(slice(2, 7), out=torch.zeros((5, 5), requires_grad=True))
+        with pytest.raises(ValueError, match="items of float32, not int32"):
+            opened.read(slice(2, 7), out=torch.zeros((5, 5)))
     assert bp.load(stored(), out=torch.zeros(60, dtype=torch.int32)).sum() == ARRAY.sum()
 
 
@@ -83,6 +85,13 @@ def test_tensors() -> None:
 def test_sizes_that_do_not_fit(size: int) -> None:
     with bp.open(stored()) as opened, pytest.raises(ValueError, match=f"{size} bytes.*needs 100"):
         opened.read(slice(2, 7), out=bytearray(size))
+
+
+def test_items_of_another_type_are_refused() -> None:
+    for out in (arrays_of_python.array("f", [0] * 25), memoryview(bytearray(100)).cast("H")):
+        with bp.open(stored()) as opened, pytest.raises(ValueError, match="not int32 or bytes"):
+            opened.read(slice(2, 7), out=out)
+        assert not any(out)
 
 
 def test_read_only_buffers_are_refused() -> None:
@@ -107,6 +116,15 @@ def test_whole_arrays(order: Any, layout: Any, nitems: int) -> None:
     buffer = bytearray(240)
     assert bp.load(stored(order, nitems), out=buffer) is buffer
     assert buffer == ARRAY.tobytes()
+
+
+def test_masked_items_would_stay_masked() -> None:
+    out = np.ma.zeros((12, 5), "<i4")
+    assert bp.load(stored(), out=out) is out
+    assert_same(out.data, ARRAY)
+    out[0, 0] = np.ma.masked
+    with pytest.raises(ValueError, match="masked"):
+        bp.load(stored(), out=out)
 
 
 def test_empty_and_scalar_results() -> None:

@@ -141,6 +141,11 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "list of units": (lambda _: [np.arange(3).view(WithUnit)], r"its unit 'km'"),
     "list of values with masks": (lambda _: [Variable()], r"x.filled"),
     "table": (lambda _: stand_in("astropy", "Table"), r"its units and metadata"),
+    "categories": (lambda _: stand_in("pandas", "Categorical"), r"its categories are not stored"),
+    "numbers and text": (lambda _: [[1, "a"]], r"numpy makes '1' of 1, not without loss"),
+    "null at the end of a text": (lambda _: ["a\0", "b"], r"numpy makes 'a' of 'a\\x00'"),
+    "zero bytes in a queue": (lambda _: deque([b"a\0"]), r"numpy makes b'a' of b'a\\x00'"),
+    "large integers": (lambda _: [2**63 + 1, 3], r"of 9223372036854775809, not without loss"),
     "pint": (lambda _: stand_in("pint", "Quantity", units="m"), r"x.magnitude"),
 }
 
@@ -214,6 +219,8 @@ def test_appending_it_is_refused(name: str, tmp_path: Path) -> None:
         WithSlot([1, 2], notes=[]),
         np.arange(3).view(MappedState),
         deque([1, 2]),
+        [2.0**70, float("inf"), 2**60],
+        [np.float16(1)],
         range(4),
         5.0,
         bytearray(b"ab"),

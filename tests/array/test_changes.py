@@ -342,16 +342,43 @@ def test_statistics_of_chunks_that_move_before_they_are_written(path: Path) -> N
         ("f4", 1e300, "do not fit float32"),
         ("f4", np.array([-1e300]), "do not fit float32"),
         ("c8", 1e300j, "do not fit complex64"),
+        ("i4,f4", (1.5, 2), "do not fit int32"),
+        ("i4,f4", [(1, 2), (3, 1e300)], "do not fit float32"),
+        ("i4,U2", (1, "long"), "do not fit <U2"),
+        ([("a", "i4,u1"), ("b", "f2", (2,))], ((1, 256), [1, 2]), "do not fit uint8"),
+        ([("a", "i4,u1"), ("b", "f2", (2,))], ((1, 2), [1, 1e9]), "do not fit float16"),
     ],
 )
 def test_values_that_would_change_are_refused(
-    path: Path, dtype: str, value: Any, message: str
+    path: Path, dtype: Any, value: Any, message: str
 ) -> None:
     bp.save(path, np.zeros(4, dtype))
     with bp.open(path, "r+") as a:
         with pytest.raises(ValueError, match=message):
-            a[1] = value
+            a[1:3] = value
         _check_equal(a, np.zeros(4, dtype))
+
+
+def test_records_of_records(path: Path) -> None:
+    x = np.zeros((3, 2), [("a", [("b", "i4"), ("c", "U2")]), ("d", "f4", (2,)), ("e", "M8[D]")])
+    record = ((1, "xy"), [0.1, np.nan], np.datetime64("2026-01-01"))
+    bp.save(path, x)
+    with bp.open(path, "r+") as a:
+        for index, value in ((0, record), (1, [record, record]), (np.s_[:0, 0], [])):
+            a[index] = value
+            x[index] = value
+        assert a[...].tobytes() == x.tobytes()
+
+
+def test_options_of_urls_are_refused_for_files(path: Path) -> None:
+    bp.save(path, np.zeros(3))
+    for mode in ("a", "r+"):
+        with pytest.raises(ValueError, match="storage_options are for URLs"):
+            bp.open(path, mode, storage_options={"anon": True})  # type: ignore[arg-type]
+    bp.savez(path, a=np.zeros(3))
+    for opened in (bp.open, bp.Archive):
+        with pytest.raises(ValueError, match="storage_options are for URLs"):
+            opened(path, "r+", storage_options={"anon": True})
 
 
 def test_integers_and_infinities_fit_complex_items(path: Path) -> None:
