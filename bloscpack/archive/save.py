@@ -119,11 +119,11 @@ def save(
         `array` holds Python objects.
     TypeError
         `array` is not an array, or has parts that would be lost: a mapping, a pandas table, a
-        masked array with masked items and no `fill_value`.
+        masked array with masked items and no `fill_value`, a list whose items numpy changes.
     ValueError, TypeError
         A parameter is out of range, `attrs` contradict `keepbits`, items of xarray would not be
-        read back with their encoding, an item is equal to `fill_value`, or `stats` are for items
-        that have none.
+        read back with their encoding, an item is equal to `fill_value`, `stats` are for items that
+        have none, or the labels of `like` do not fit `array`.
     FileExistsError
         The file exists, and `overwrite` is False.
     OSError
@@ -184,7 +184,7 @@ def save(
             path,
             array,
             as_progress(progress),
-            **settings_from(options, like)._asdict(),
+            **settings_from(options, like, array.shape)._asdict(),
             overwrite=overwrite,
             storage_options=storage_options,
         )
@@ -248,7 +248,10 @@ _CODEC: Literal["zstd"] = _Default("zstd")  # type: ignore[assignment]
 _CHECKSUM = _Default("crc32")
 # Options of `savez` that may be names of arrays, too.
 _FLAGS = ("overwrite", "changeable", "stats")
-_OPTIONS = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", *_FLAGS)
+_VALUES = ("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "storage_options")
+_OPTIONS = (*_VALUES, *_FLAGS)
+# Options that only `save` has.
+_OF_SAVE = ("access", "shuffle", "keepbits", "like", "fill_value", "progress")
 
 
 def savez(
@@ -342,8 +345,8 @@ def savez(
     if checksum is not _CHECKSUM:
         options["checksum"] = checksum
     _refuse_foreign(named)
-    given = (chunks, codec, clevel, checksum, attrs, nthreads, overwrite, changeable, stats)
-    for option, value in zip(_OPTIONS, given, strict=True):
+    values = (chunks, codec, clevel, checksum, attrs, nthreads, storage_options)
+    for option, value in zip(_OPTIONS, (*values, overwrite, changeable, stats), strict=True):
         is_flag = option in _FLAGS
         if getattr(value, "ndim", 0) or (is_flag and not isinstance(value, bool)):
             expected = "True or False" if is_flag else "a value of this option"
@@ -458,10 +461,11 @@ def compact_archive(path: Path, *, progress: Progress | None = None) -> None:
 
 
 def _refuse_foreign(named: Mapping[str, Any]) -> None:
-    """Refuse options of other libraries, which would be stored as arrays of no dimension."""
+    """Refuse options of others and of `save`, which would be stored as arrays of no dimension."""
     for name, value in named.items():
         if value is None or isinstance(value, str | int | float | Mapping):
             advice = foreign_keyword((name,), _OPTIONS)
+            advice = f"{name!r}, which save has" if name in _OF_SAVE else advice
             if advice is not None:
                 raise TypeError(
                     f"savez() has no {advice}; give an array of this name in a mapping, such as "
@@ -481,8 +485,8 @@ def _iter_named(arrays: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
             unused = [name for name in value.coords if name not in used]
             yield from stored_coords(value, unused).items()
         if is_mapping(value):
-            for name, each in value.items():
-                yield NONE_NAME if name is None and is_dataset(value) else name, each
+            for name in value.keys():  # noqa: SIM118 - groups of zarr have no other iterator
+                yield NONE_NAME if name is None and is_dataset(value) else name, value[name]
         elif is_table(value):
             yield from columns_of(value)
         elif isinstance(value, Iterator):

@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Self
 
 from ..container.changinglog import ChangingFile, ChangingLog
 from ..container.members import no_member
 from ..container.reader import Container
+from ..exceptions import BloscpackError
 from ..format.archiveindex import check_name
 from ..format.metadata import encode_values
 from ..notice import notice, warn_unclosed
+from ..parallel.imports import importing
 from ..parallel.threads import ALL_THREADS, resolve_nthreads
 from ..storage.protocol import closed_on_error
 from .changes import ArrayChanges
@@ -144,9 +146,12 @@ class ArchiveChanges:
         """Remove an array; raises NotFoundError without one of this name."""
         with self._alone():
             self._check_name(name)
+            labels = self._coords_with(name)
             with breaking(self):
                 self.log.remove(name)
                 self._forget(name)
+                for coords, key in labels:
+                    del coords[key]
 
     def rename(self, old: str, new: str) -> None:
         """Give an array another name; it keeps its place.
@@ -164,10 +169,27 @@ class ArchiveChanges:
                 return
             if new in self.log:
                 raise ValueError(f"there is an array {new!r:.80} already")
+            labels = self._coords_with(old)
             with breaking(self):
                 self.log.rename(old, new)
+                for coords, key in labels:
+                    coords[key] = {"array": new}
             if old in self._changes:
                 self._changes[new] = self._changes.pop(old)
+
+    def _coords_with(self, name: str) -> list[tuple[dict[str, Any], str]]:
+        """Return (coords, key) of the attrs of all arrays that have the coordinate `name`."""
+        with importing:  # on use: few changes are of names
+            from .axislabels import COORDINATE, coords_in
+
+        found: list[tuple[dict[str, Any], str]] = []
+        with suppress(BloscpackError, ImportError):  # it is damaged, or of an unknown type
+            if self.changes(name).attrs.get(COORDINATE) is True:
+                for each in self.log:
+                    with suppress(BloscpackError, ImportError):
+                        coords = coords_in(self.changes(each).attrs)
+                        found += [(coords, k) for k, v in coords.items() if v == {"array": name}]
+        return found
 
     def _check_name(self, name: Any) -> None:
         if name not in self.log:

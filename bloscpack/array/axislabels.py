@@ -486,11 +486,15 @@ def opened_attrs(array: Any) -> dict[str, Any]:
     return attrs
 
 
+def coords_in(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of the coordinates in attrs."""
+    coords = attrs.get("coords")
+    return coords if isinstance(coords, dict) else {}
+
+
 def coord_entries(attrs: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of coordinates in attrs that are objects."""
-    coords = attrs.get("coords")
-    entries = coords.values() if isinstance(coords, dict) else ()
-    return [each for each in entries if isinstance(each, dict)]
+    return [each for each in coords_in(attrs).values() if isinstance(each, dict)]
 
 
 def stored_attrs(

@@ -24,12 +24,15 @@ from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray, ClosedOnExit
 from .array import Array
 from .arraymetadata import Described
+from .attrs import attrs_in, read_only
 from .dtype import Dtype
 from .gather import Gathering, as_target
 from .rowiteration import check_text
 from .selection import Picked, Selection, Sides, parse_selection
 
 Out = TypeVar("Out")
+# Attrs that give items their meaning, which only those of the first file do.
+_MEANING = ("units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value")
 
 
 class ManyArrays(Described, ClosedOnExit):
@@ -42,7 +45,7 @@ class ManyArrays(Described, ClosedOnExit):
     shape, dtype, ndim, size, nbytes
         As for an ndarray; `nbytes` is the decoded size in bytes.
     attrs : dict
-        The attrs of the first file.
+        The attrs of the first file; of several files, without coordinates along the first axis.
     names : list of str
         The files, in order.
     starts : list of int
@@ -94,20 +97,28 @@ class ManyArrays(Described, ClosedOnExit):
                 storage_options=options if waits[number] or not any(waits) else None,
             )
             facts = array.shape, array.dtype, array.chunks, array.name or "memory"
-            found[number] = *facts, array.__reduce__(), array.attrs if number == 0 else {}
+            attrs = attrs_in(array.container.metadata)
+            meaning = {k: attrs[k] for k in _MEANING if isinstance(attrs.get(k), str | int | float)}
+            attrs = array.attrs if number == 0 else {}
+            found[number] = *facts, repr(meaning), array.__reduce__(), attrs
             self._keep(number, array)
 
         nthreads = MAX_REQUESTS if any(waits) else 1
         run_indexed(look, range(len(paths)), nthreads)
-        shapes, dtypes, chunks, names, reopeners, attrs = zip(*found, strict=True)
+        shapes, dtypes, chunks, names, meanings, reopeners, attrs = zip(*found, strict=True)
         self._has_latency = nthreads > 1
         self.names, self._reopeners = list(names), list(reopeners)
         self._described = dtypes[0], shapes[0], False
-        for shape, dtype, name in zip(shapes, dtypes, names, strict=True):
+        for shape, dtype, meaning, name in zip(shapes, dtypes, meanings, names, strict=True):
             self._check_alike(shape, dtype, name)
+            if meaning != meanings[0]:
+                raise ValueError(
+                    f"{name}: the attrs {meaning:.200} differ from {meanings[0]:.200} of "
+                    f"{names[0]}, and give items another meaning"
+                )
         self.starts = [0, *accumulate(shape[0] for shape in shapes)]
         self._described = self.dtype, (self.starts[-1], *self.shape[1:]), False
-        self.attrs: dict[str, Any] = attrs[0]
+        self.attrs: dict[str, Any] = attrs[0] if len(paths) == 1 else _without_rows(attrs[0])
         self.chunks: tuple[int, ...] | None = _common_chunks(shapes, chunks)
 
     def _check_alike(self, shape: tuple[int, ...], dtype: Dtype, name: str) -> None:
@@ -304,6 +315,22 @@ def _reopen(state: dict[str, Any]) -> ManyArrays:
     return many
 
 
+def _without_rows(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Return attrs without coordinates of the rows, which are those of one file."""
+    coords, dims = attrs.get("coords"), attrs.get("dims")
+    if not isinstance(coords, dict):
+        return attrs
+    rows = dims[0] if isinstance(dims, list) and dims else "dim_0"
+
+    def has_rows(key: str, entry: Any) -> bool:
+        along = entry.get("dims") if isinstance(entry, dict) else None
+        is_array = isinstance(entry, dict) and "array" in entry  # of an archive of the first file
+        return key == rows or is_array or (isinstance(along, list) and rows in along)
+
+    kept = {key: entry for key, entry in coords.items() if not has_rows(key, entry)}
+    return read_only({**attrs, "coords": kept}, "open one of the files")
+
+
 def _met(side: range, start: int, stop: int) -> tuple[int, int]:
     """Return the range of positions in `side` whose indices lie in [`start`, `stop`)."""
     if not side:
@@ -363,7 +390,8 @@ def open_many(
     FileNotFoundError
         A pattern matches no file.
     ValueError
-        The rows of two files differ in shape or dtype, or `paths` is empty.
+        The rows of two files differ in shape or dtype, or their attrs in the units or the encoding
+        of the items; or `paths` is empty.
     FormatError, UnsupportedError, OSError
         As for `open`; the message names the file.
 

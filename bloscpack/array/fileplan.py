@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..container.writer import DEFAULT_CODEC, default_shuffle
-from ..exceptions import FileChangedError
+from ..exceptions import FileChangedError, UnsupportedError
 from ..format.codec import CODECS
 from ..format.metadata import describes_array
 from ..format.rounding import ATTRIBUTE
@@ -33,17 +33,21 @@ from .layout import (
 if TYPE_CHECKING:
     from .axislabels import Store
 
+_LABELS = {"dims", "coords"}
+
 
 def _given(options: SaveOptions) -> dict[str, Any]:
     """Return the options that a caller has given, without those that are None for the default."""
     return {k: v for k, v in options.items() if v is not None or SAVE_DEFAULTS[k] is not None}
 
 
-def settings_from(options: SaveOptions, like: Array | None) -> Settings:
+def settings_from(options: SaveOptions, like: Array | None, shape: tuple[int, ...]) -> Settings:
     """Return options, with the settings of `like` in place of those that were not given.
 
     Raises
     ------
+    ValueError
+        The labels of `like` do not fit an array of this shape.
     FormatError, OSError
         The first chunk of `like`, which has some of its settings, cannot be read.
     """
@@ -55,6 +59,14 @@ def settings_from(options: SaveOptions, like: Array | None) -> Settings:
         found = found._replace(access=None)
     if "keepbits" in wanted and found.attrs:
         found = found._replace(attrs={k: v for k, v in found.attrs.items() if k != ATTRIBUTE})
+    if "attrs" not in wanted and shape != like.shape and (found.attrs or {}).keys() & _LABELS:
+        with importing:  # on use: few programs have labels
+            from .axislabels import Labels
+
+        try:
+            Labels.unpack(found.attrs or {}, shape)
+        except UnsupportedError as err:
+            raise ValueError(f"labels of like do not fit {shape}: {err}; give attrs") from err
     return found._replace(**wanted)
 
 
@@ -117,7 +129,7 @@ def plan_file(
     if like is None and not _given(options):
         layout = default_layout(array.dtype, array.shape, is_fortran(array))
         return FilePlan(layout.front_nbytes, partial(layout.write, array=array))
-    settings = settings_from(options, like)
+    settings = settings_from(options, like, array.shape)
     if several and settings.stats:
         settings = settings._replace(stats=statistics_type().are_of(array.dtype))
     if not array.ndim and (several or options.get("chunks") is None):

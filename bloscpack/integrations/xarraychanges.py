@@ -23,6 +23,7 @@ from ..array.axislabels import (
     Coord,
     Labels,
     as_text,
+    coords_in,
     grown_entry,
     is_decoded_by,
 )
@@ -90,7 +91,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[_Target]:
             arrays = dict(opened)
             variables: dict[str, Any] = {name: variable_name(name) for name in arrays}
             for array in arrays.values():
-                for key, entry in _entries(array).items():
+                for key, entry in coords_in(array.attrs).items():
                     if isinstance(entry, dict) and "array" in entry:
                         variables[entry["array"]] = key
             yield _Target(dataset_of(opened), arrays, variables, opened)
@@ -99,12 +100,6 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[_Target]:
             dataset = dataset_of(stack.enter_context(Array(path)))
             name = str(next(iter(dataset.data_vars)))
             yield _Target(dataset, {name: opened}, {name: name}, None)
-
-
-def _entries(array: Array) -> dict[str, Any]:
-    """Return the entries of the coordinates in the attrs of an array."""
-    coords = array.attrs.get("coords")
-    return coords if isinstance(coords, dict) else {}
 
 
 def append(path: str | os.PathLike[str], data: Any, dim: str | None = None) -> None:
@@ -178,14 +173,14 @@ def append(path: str | os.PathLike[str], data: Any, dim: str | None = None) -> N
         labels = []
         for name, array, known, axis in growing:
             group, dims = name[: name.rfind("/") + 1], [*known.sizes.items()]
-            same = json.dumps([group, dims, axis, _entries(array)])  # most arrays share them
+            same = json.dumps([group, dims, axis, coords_in(array.attrs)])  # most arrays share them
             if same not in known_coords:
                 known_coords[same] = _grown_coords(file, name, axis, new)
             labels.append(known_coords[same])
         for (name, array, known, axis), coords in zip(growing, labels, strict=True):
             added = new.variables[file.variables[name]].transpose(*known.dims)
             _grow(file.variables[name], array, axis, known, added)
-            if coords != _entries(array):
+            if coords != coords_in(array.attrs):
                 array.attrs["coords"] = coords
 
 
@@ -193,15 +188,18 @@ def write(path: str | os.PathLike[str], data: Any, region: Region) -> None:
     """Write variables in place of those in a region of a file, in one commit."""
     with _opened(path) as file:
         new = file.dataset_like(data)
+        names = [*map(str, new.data_vars)]
+        if not names or not file.arrays.keys() >= {*names}:
+            raise ValueError(
+                f"the variables to write are {names!s:.200}, the file has {[*file.arrays]!s:.200}"
+            )
         if region == "auto":
             region = dict.fromkeys(map(str, new.dims), "auto")
         known = {*file.dataset.dims, *new.dims}
         if not isinstance(region, Mapping) or not region.keys() <= known:
             raise ValueError(f"region must be 'auto' or a mapping of dims: {region!r:.80}")
         places = {}
-        for name in map(str, new.data_vars):
-            if name not in file.arrays:
-                raise ValueError(f"the file has no variable {name!r:.80}")
+        for name in names:
             source, target = new[name], file.dataset[name]
             dims = target.dims
             if sorted(map(str, source.dims)) != sorted(map(str, dims)):
@@ -396,7 +394,7 @@ def _grown_coords(file: _Target, name: str, axis: int, new: xr.Dataset) -> dict[
         # Another array has this name, or one that grows too has stored it.
         return None if member in file.arrays else member
 
-    entries = dict(_entries(array))
+    entries = dict(coords_in(array.attrs))
     for key, entry in entries.items():
         coord = labels.coords[key]
         if labels.dims[axis] in coord.dims and not (isinstance(entry, dict) and "array" in entry):

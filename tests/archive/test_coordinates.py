@@ -152,6 +152,23 @@ def test_damage_to_them_leaves_the_data(archive: Path) -> None:
     assert [each.member for each in bp.verify(bytes(data)).damage] == ["time"]
 
 
+def test_they_follow_when_they_are_renamed_or_removed(archive: Path) -> None:
+    with bp.open(archive, "r+") as found:
+        found["other"] = series()
+        found.rename("time", "begin")
+    with bp.open(archive) as found:
+        for name in ("one", "two", "other"):
+            assert_same(found[name].coords["time"].values, TIMES)
+    with xr.open_dataset(archive, engine="bloscpack") as dataset:
+        assert_same(dataset["one"]["time"].values, TIMES)
+    with bp.open(archive, "r+") as found:
+        del found["begin"]
+    with bp.open(archive) as found:
+        assert [*found["one"].coords, *found["two"].coords] == []
+    with xr.open_dataset(archive, engine="bloscpack") as dataset:
+        assert_same(dataset["two"].values, np.arange(TIMES.size) + 1)
+
+
 def test_an_archive_that_was_changed(archive: Path, tmp_path: Path) -> None:
     with bp.open(archive, "r+") as found:
         found["more"] = series()

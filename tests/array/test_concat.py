@@ -206,6 +206,33 @@ def test_files_must_agree(folder: Path, tmp_path: Path, other: Any, words: str) 
         bp.open_many([folder / "shard-0.blp", tmp_path / "x.blp"])
 
 
+def test_items_must_have_one_meaning(tmp_path: Path) -> None:
+    attrs: dict[str, Any] = {"units": "K", "_FillValue": float("nan"), "note": "a"}
+    for name, changes in (("a", {}), ("b", {"note": "b"}), ("c", {"units": "degC"})):
+        bp.save(tmp_path / f"{name}.blp", WHOLE, attrs=attrs | changes)
+    bp.save(tmp_path / "d.blp", WHOLE)
+    with bp.open_many([tmp_path / "a.blp", tmp_path / "b.blp"]) as many:
+        assert many.attrs["note"] == "a"
+    for name, words in (("c", "'degC'.* differ from .*'K'"), ("d", "{} differ from .*'K'")):
+        with pytest.raises(ValueError, match=rf"{name}\.blp: the attrs .*{words}"):
+            bp.open_many([tmp_path / "a.blp", tmp_path / f"{name}.blp"])
+
+
+def test_coordinates_of_rows_are_those_of_one_file(tmp_path: Path) -> None:
+    even = {"dims": ["t"], "dtype": "<i8", "data": {"start": 0, "step": 1}}
+    coords: dict[str, Any] = {"t": even, "run": 3, "x": [1, 2, 3], "far": even}
+    labels = {"dims": ["t", "y", "x"], "coords": coords}
+    for name in "ab":
+        bp.save(tmp_path / f"{name}.blp", WHOLE[:5], attrs=labels)
+    with bp.open_many(tmp_path / "[ab].blp") as many:
+        bp.save(tmp_path / "c.blp", many)
+    with bp.open(tmp_path / "c.blp") as both:
+        assert both.shape[0] == 10
+        assert {*both.coords} == {"run", "x"}
+    with bp.open_many(tmp_path / "a.blp") as one:
+        assert one.attrs == labels
+
+
 def test_nothing_to_open(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"shard-\*"):
         bp.open_many(tmp_path / "shard-*.blp")

@@ -84,6 +84,18 @@ def test_settings_of_small_and_scalar_arrays_suit_others() -> None:
         assert array.chunks == (5, 9)
 
 
+def test_labels_are_only_for_arrays_that_they_fit() -> None:
+    labels = {"dims": ["y", "x"], "coords": {"y": [*range(60)]}}
+    with bp.open(saved(ROWS, attrs=labels)) as array:
+        for other in (ROWS[:7], ROWS[0]):
+            with pytest.raises(ValueError, match=r"labels of like do not fit .*; give attrs"):
+                saved(other, like=array)
+            with bp.open(saved(other, like=array, attrs={"a": 1})) as copy:
+                assert copy.attrs == {"a": 1}
+        with bp.open(saved(ROWS[:, :7], like=array)) as copy:
+            assert copy.attrs == labels
+
+
 def test_a_growing_array_keeps_them(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", ROWS, chunks=7, codec="lz4", attrs={"unit": "K"})
     with bp.open(tmp_path / "a.blp", "a") as array:
@@ -183,6 +195,12 @@ def test_attrs_of_zarr_are_kept(tmp_path: Path) -> None:
     array = zarr.create_array({}, data=ROWS, attributes={"units": "K"})
     bp.save(tmp_path / "a.blp", array)
     assert bp.open(tmp_path / "a.blp").attrs == {"units": "K"}
+    group = zarr.group(attributes={"title": "run"})
+    group.create_array("x", data=ROWS)
+    bp.savez(tmp_path / "z.blp", group)
+    with bp.open(tmp_path / "z.blp") as archive:
+        assert (archive.attrs, archive["x"].attrs) == ({"title": "run"}, {})
+        assert np.array_equal(archive["x"][...], ROWS)
 
 
 def test_dask_arrays_of_files_keep_their_attrs(tmp_path: Path) -> None:

@@ -398,7 +398,8 @@ class TestWrite:
         ("change", "region", "message"),
         [
             (lambda d: d, {"time": slice(150, 200)}, r"'mask' has none of the dims \['time'\]"),
-            (lambda d: d.rename(rain="snow"), "auto", "no variable 'snow'"),
+            (lambda d: d.rename(rain="snow"), "auto", r"are \['snow'.*has .*'rain'"),
+            (lambda d: d[["time"]], "auto", r"the variables to write are \[\], the file has"),
             (lambda d: d[["rain"]], {"time": slice(100, 150)}, "'time' differs"),
             (lambda d: d[["rain"]], {"t": slice(0, 3)}, "mapping of dims"),
             (lambda d: d[["count", "rain"]].assign_coords(x=[*"abcdefz"]), "auto", "'x' is not"),
