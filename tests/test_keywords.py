@@ -61,6 +61,8 @@ def ingest(path: Path, **options: Any) -> None:
         (ingest, {"num_workers": 2}, "'num_workers': use workers=4"),
         (savez, {"compression": "gzip"}, r"savez\(\) has no 'compression': use codec='zstd'; give"),
         (savez, {"level": 3}, r"use clevel=5; give an array .* \{'level': array\}"),
+        (savez, {"keepbits": 5}, r"has no 'keepbits', which save has; .* \{'keepbits': array\}"),
+        (savez, {"progress": True}, r"savez\(\) has no 'progress', which save has"),
     ],
 )
 def test_the_error_names_our_keyword(

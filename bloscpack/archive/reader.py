@@ -125,6 +125,7 @@ class Archive(MutableMapping[str, Array]):
         self._changes: ArchiveChanges | None = None
         self._version = operator.index(version)
         if mode == "r+":
+            refuse_url(path, "changed", storage_options)
             self._changes = _open_changes(path, nthreads, locking, keep)
         else:
             self._open(open_source(path, storage_options), self._version)
@@ -254,6 +255,8 @@ class Archive(MutableMapping[str, Array]):
     def __delitem__(self, name: str) -> None:
         """Remove an array, in mode "r+"; handles of it are closed.
 
+        If it is a coordinate, the arrays that have it lose it.
+
         Raises
         ------
         NotFoundError
@@ -265,6 +268,8 @@ class Archive(MutableMapping[str, Array]):
 
     def rename(self, old: str, new: str) -> None:
         """Give an array another name, in mode "r+"; it keeps its place.
+
+        Arrays of which it is a coordinate keep it.
 
         Raises
         ------
@@ -391,7 +396,6 @@ class Archive(MutableMapping[str, Array]):
 def _open_changes(
     path: Any, nthreads: int | None, locking: bool, keep: int | None
 ) -> "ArchiveChanges":
-    refuse_url(path, "changed")
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"mode 'r+' needs a path, not {type(path).__name__!r}")
     with importing:  # on use: most programs only read

@@ -19,6 +19,7 @@ from ..container.reader import Container
 from ..exceptions import BloscpackError
 from ..format.header import MAX_HEADER_SIZE, is_log
 from ..parallel.imports import importing
+from ..parallel.threads import resolve_nthreads
 from ..storage.file import Place, open_source, refuse_folder
 from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
@@ -115,6 +116,8 @@ class Array(StoredArray):
     ) -> None:
         if version != -1 or keep is not None:
             check_versions(mode, version, keep)
+        if nthreads is not None:
+            resolve_nthreads(nthreads, 0)  # small reads do not look at it
         self._nthreads = nthreads
         self._mode = mode
         self._version = operator.index(version)
@@ -126,7 +129,8 @@ class Array(StoredArray):
         place = path if isinstance(path, ByteSource) else Place.of(path)
         if mode != "r":
             place = place if isinstance(place, Place) else Place(place)
-            refuse_url(place.path, "appended to" if mode == "a" else "changed")
+            done = "appended to" if mode == "a" else "changed"
+            refuse_url(place.path, done, storage_options)
             self._set_rows(_open_rows(place, mode, nthreads, locking, keep), verify)
             return
         source = path
@@ -311,8 +315,8 @@ class Array(StoredArray):
         out : ndarray or writable buffer, optional
             Receives the data. An ndarray must have the shape of the selection and the dtype of the
             array, in any memory layout. Any other buffer (bytearray, mmap, array.array, a torch
-            tensor in main memory) must be contiguous and exactly as large as the selection in
-            bytes; it is filled in C order.
+            tensor in main memory) must have items of this dtype, or bytes, be contiguous and
+            exactly as large as the selection in bytes; it is filled in C order.
         on_error : {"raise", "fill", "skip"}, default "raise"
             How to handle chunks that cannot be read. "raise": raise the error of the first one.
             "fill": set their items to `fill_value`. "skip": omit each index along the first axis

@@ -138,10 +138,9 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         )
     place = Place.of(path)
     if mode == "r+" and not place.inner and _is_archive(place.path):
-        options = {"verify": verify, "nthreads": nthreads, "locking": locking, "keep": keep}
-        return ARCHIVES.open(  # type: ignore[misc, no-any-return]
-            place.path, mode, version=version, **options
-        )
+        options: Any = {"verify": verify, "nthreads": nthreads, "locking": locking, "keep": keep}
+        options |= {"version": version, "storage_options": storage_options}
+        return ARCHIVES.open(place.path, mode, **options)  # type: ignore[misc, no-any-return]
     if mode != "r" or place.inner or keep is not None:
         return Array(
             place,

@@ -87,13 +87,15 @@ def refuse_options(where: Any, storage_options: Mapping[str, Any] | None) -> Non
         raise ValueError(f"storage_options are for URLs, not for {where!r:.200}")
 
 
-def refuse_url(where: Any, what: str) -> None:
+def refuse_url(where: Any, what: str, storage_options: Mapping[str, Any] | None = None) -> None:
     """Raise UnsupportedError if `where` is a URL; `what` is the action, such as "appended to".
 
     Raises
     ------
     UnsupportedError
         `where` is a URL.
+    ValueError
+        It is not, and there are `storage_options`.
     """
     if is_url(where):
         raise UnsupportedError(
@@ -101,6 +103,7 @@ def refuse_url(where: Any, what: str) -> None:
             "copy it to a file, change that and copy it back, or write several objects and read "
             "them as one"
         ).at(path=shown(where))
+    refuse_options(where, storage_options)
 
 
 def refuse_flush(name: str) -> NoReturn:

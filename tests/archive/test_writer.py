@@ -215,7 +215,11 @@ def test_stopped_at_every_step_it_is_the_old_file_or_the_new_one(
 
 
 @pytest.mark.parametrize(
-    "option", ["chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "overwrite", "stats"]
+    "option",
+    [
+        *("chunks", "codec", "clevel", "checksum", "attrs", "nthreads", "overwrite", "stats"),
+        "storage_options",
+    ],
 )
 def test_an_array_by_the_name_of_an_option_is_refused(option: str, tmp_path: Path) -> None:
     path, rows = tmp_path / "a.blp", np.arange(3)
