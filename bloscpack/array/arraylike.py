@@ -227,13 +227,7 @@ def _check_labels(value: Any) -> None:
     for library, names in _TABLES.items():
         if is_of(value, library, *names):
             _refuse(value, _TABLE_ADVICE[library])
-    if is_of(value, "pandas", "Index") and value.name is not None:
-        _refuse(value, "its name is not stored; use x.to_numpy()")
-    if is_of(value, "pandas", "BaseMaskedArray") and value.isna().any():
-        advice = "use x.to_numpy(na_value=fill_value), or store x.isna() as a separate array"
-        _refuse(value, f"its missing values are not stored: {advice}")
-    if is_of(value, "pandas", "Categorical", "CategoricalIndex"):
-        _refuse(value, "its categories are not stored; use x.to_numpy(), or x.codes")
+    _check_column(value)
     if is_of(value, "xarray", "DataTree"):
         _refuse(value, "it has groups: x.to_zarr writes a store that bloscpack.convert copies")
     if is_dataset(value):
@@ -243,6 +237,23 @@ def _check_labels(value: Any) -> None:
         _refuse(value, "its dims, coords and attrs are not stored; use x.to_numpy()")
     if is_of(value, "pint", "PlainQuantity", "Quantity"):
         _refuse(value, f"its unit {str(value.units)!r:.80} is not stored; use x.magnitude")
+
+
+def _check_column(value: Any) -> None:
+    """Check that a value of pandas or pyarrow has no name, missing values or categories."""
+    if is_of(value, "pandas", "MultiIndex"):
+        _refuse(value, "it has several levels; use x.to_frame(index=False)")
+    if is_of(value, "pandas", "Index"):
+        if value.name is not None:
+            _refuse(value, "its name is not stored; use x.to_numpy()")
+        _check_column(value.array)
+    if is_of(value, "pandas", "BaseMaskedArray", "ArrowExtensionArray") and value.isna().any():
+        advice = "use x.to_numpy(na_value=fill_value), or store x.isna() as a separate array"
+        _refuse(value, f"its missing values are not stored: {advice}")
+    if is_of(value, "pyarrow", "Array", "ChunkedArray") and value.null_count:
+        _refuse(value, "its null values are not stored; use x.fill_null(fill_value)")
+    if is_of(value, "pandas", "Categorical"):
+        _refuse(value, "its categories are not stored; use x.to_numpy(), or x.codes")
 
 
 def _check_image(value: Any) -> None:

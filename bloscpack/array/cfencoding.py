@@ -16,7 +16,7 @@ from xarray.core.common import contains_cftime_datetimes
 
 from ..notice import notice
 from ..types import AnyArray
-from .arraylike import is_dask_array
+from .arraylike import as_array, is_dask_array
 from .axislabels import DECODED, OF_SCALING, Coord, is_decoded_by, types_of
 
 _OF_VALUES = {"dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"}
@@ -80,7 +80,8 @@ def stored_coords(value: Any, names: Iterable[Hashable]) -> dict[Any, Coord]:
     """Return coordinates of a DataArray or Dataset as they are stored; see `stored_variable`."""
     found = {n: stored_variable(n, value.coords[n].variable, is_coord=True) for n in names}
     return {
-        name: Coord(dims, np.asarray(data), attrs) for name, (dims, data, attrs) in found.items()
+        name: Coord(dims, np.asarray(as_array(data)), attrs)
+        for name, (dims, data, attrs) in found.items()
     }
 
 

@@ -114,6 +114,12 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda _: [stand_in("pandas", "BaseMaskedArray", isna=lambda _: np.array([False, True]))],
         r"its missing values are not stored: use x.to_numpy\(na_value=fill_value\)",
     ),
+    "missing values of an index": (
+        lambda _: stand_in("pandas", "Index", name=None, array=REFUSED["missing values"][0](_)[0]),
+        "its missing values are not stored",
+    ),
+    "levels": (lambda _: stand_in("pandas", "MultiIndex"), r"x.to_frame\(index=False\)"),
+    "null values": (lambda _: stand_in("pyarrow", "Array", null_count=1), r"x.fill_null\(fill"),
     "tree": (lambda _: stand_in("xarray", "DataTree"), r"it has groups: x.to_zarr"),
     "gradient": (lambda _: Tensor(), r"'.*Tensor': call x.detach\(\) first$"),
     "polars": (lambda _: stand_in("polars", "DataFrame"), r"x.to_numpy\(\)"),

@@ -12,6 +12,7 @@ import bloscpack as bp
 from bloscpack.exceptions import BloscpackWarning
 
 xr = pytest.importorskip("xarray")
+pandas = pytest.importorskip("pandas")
 da = pytest.importorskip("dask.array")
 
 TIMES = np.array(["2026-01-01", "NaT", "2026-03-01", "2026-04-01"], "M8[ns]")
@@ -112,6 +113,10 @@ def test_attrs_given_to_save_count(tmp_path: Path) -> None:
         (lambda x: coordinate(x, np.ones(4, np.longdouble)), r"coords\['c'\]\[0\] is not a JSON"),
         (lambda x: coordinate(x, np.array([b"\xff"] * 4)), r"coords\[.c.\] has bytes that are not"),
         (lambda x: coordinate(x, np.array(["a\0"] * 4, object)), "would not be read back equal"),
+        (
+            lambda x: coordinate(x, pandas.array([1, None, 2, 3], dtype="Int64")),
+            "its missing values are not stored",
+        ),
     ],
 )
 def test_labels_that_would_be_lost_are_refused(change: Any, message: str, tmp_path: Path) -> None:
