@@ -15,6 +15,7 @@ from typing import Any, Never
 
 import numpy as np
 
+from ..exceptions import BloscpackError
 from ..types import AnyArray
 
 # Number of entry names listed in a message.
@@ -81,7 +82,7 @@ def as_array(value: Any) -> AnyArray:
     try:
         array = np.asanyarray(value)
     except (RuntimeError, TypeError) as err:
-        if not hasattr(value, "__array__"):
+        if not hasattr(value, "__array__") or isinstance(err, BloscpackError):
             raise
         _refuse(value, str(err), err)  # a tensor with a gradient, or of a type that numpy lacks
     if type(array) is not np.ndarray:

@@ -194,6 +194,8 @@ def fill_item(value: Any, dtype: Dtype) -> bytes:
         `value` is not a scalar, or cannot be represented: out of range, a fraction, text too long.
     """
     scalar = np.asarray(value)
+    if np.ma.is_masked(value):
+        raise ValueError("fill_value must not be masked")
     if scalar.ndim:
         raise ValueError(f"fill_value must be a scalar, not of shape {scalar.shape}")
     if scalar.dtype.kind in "iu" and scalar == 0:

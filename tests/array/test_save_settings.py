@@ -121,8 +121,10 @@ def test_a_damaged_or_changed_file_is_not_copied(function: Any, tmp_path: Path) 
     data = bytearray(saved(ROWS, chunks=7))
     with bp.open(bytes(data)) as array:
         data[array.chunk_offset(3) + 40] ^= 1
-    with bp.open(bytes(data)) as array, pytest.raises(ChecksumMismatch, match="chunk 3"):
-        function(tmp_path / "b.blp", array)
+    with bp.open(bytes(data)) as array:
+        for options in ({}, {"codec": "lz4"}):
+            with pytest.raises(ChecksumMismatch, match="chunk 3"):
+                function(tmp_path / "b.blp", array, **options)
     bp.save(tmp_path / "a.blp", ROWS)
     with bp.open(tmp_path / "a.blp") as array:
         with bp.open(tmp_path / "a.blp", "a") as grown:

@@ -407,6 +407,7 @@ class TestArguments:
             ("<f8", 1j, TypeError),
             ("<i4", "1", TypeError),
             ("<f8", None, TypeError),
+            ("<f8", np.ma.masked, ValueError),
             ("<U3", "abcd", ValueError),
             ("<U3", b"a", TypeError),
             ("<U3", 5, TypeError),
