@@ -224,8 +224,8 @@ class Archive(MutableMapping[str, Array]):
         """Add an array, or replace one, in mode "r+"; its place is the last, or that of the old.
 
         An `Array` that is open for reading is copied with its chunks as stored. Any other value is
-        saved as by `save`, with statistics if the old array has them. Handles of the old array are
-        closed.
+        saved as by `save`, with statistics if the old array has them, and with the attrs of an old
+        array that is a coordinate of others. Handles of the old array are closed.
 
         Raises
         ------
@@ -241,7 +241,10 @@ class Archive(MutableMapping[str, Array]):
         check_name(name)
         if not isinstance(array, Array) and changes.has_statistics(name):
             options = {**options, "stats": True}
-        plan = plan_file(*without_labels(array, options), several=True)
+        array, options = without_labels(array, options)
+        if not (isinstance(array, Array) or "attrs" in options) and changes.is_coordinate(name):
+            options = {**options, "attrs": dict(changes.changes(name).attrs)}
+        plan = plan_file(array, options, several=True)
         folder = os.path.dirname(os.path.realpath(changes.path))
         with importing:  # on use: few programs change files
             from tempfile import SpooledTemporaryFile

@@ -177,18 +177,25 @@ class ArchiveChanges:
             if old in self._changes:
                 self._changes[new] = self._changes.pop(old)
 
+    def is_coordinate(self, name: str) -> bool:
+        """Return whether there is an array of this name that is a coordinate of others."""
+        with importing:  # on use: few changes are of names
+            from .axislabels import COORDINATE
+
+        with suppress(BloscpackError, ImportError):  # it is damaged, or of an unknown type
+            return self.changes(name).attrs.get(COORDINATE) is True
+        return False
+
     def _coords_with(self, name: str) -> list[tuple[dict[str, Any], str]]:
         """Return (coords, key) of the attrs of all arrays that have the coordinate `name`."""
-        with importing:  # on use: few changes are of names
-            from .axislabels import COORDINATE, coords_in
-
         found: list[tuple[dict[str, Any], str]] = []
-        with suppress(BloscpackError, ImportError):  # it is damaged, or of an unknown type
-            if self.changes(name).attrs.get(COORDINATE) is True:
-                for each in self.log:
-                    with suppress(BloscpackError, ImportError):
-                        coords = coords_in(self.changes(each).attrs)
-                        found += [(coords, k) for k, v in coords.items() if v == {"array": name}]
+        if self.is_coordinate(name):
+            from .axislabels import coords_in
+
+            for each in self.log:
+                with suppress(BloscpackError, ImportError):
+                    coords = coords_in(self.changes(each).attrs)
+                    found += [(coords, k) for k, v in coords.items() if v == {"array": name}]
         return found
 
     def _check_name(self, name: Any) -> None:

@@ -138,7 +138,7 @@ class FrameStore(ClipMapping[StoreClip]):
         if verify not in (True, False):
             raise ValueError(f"verify must be True or False, not {verify!r}")
         if mode == "a":
-            refuse_url(path, "appended to")
+            refuse_url(path, "appended to", storage_options)
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
             self._attach(StoreWriter.open(path, locking=locking), verify, nthreads)
