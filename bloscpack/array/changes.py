@@ -167,6 +167,8 @@ class ArrayChanges(WritableArray):
 
     def _records(self, value: Any, dtype: "np.dtype[Any]") -> AnyArray:
         """Return tuples as records, each field checked as other values are."""
+        if isinstance(value, list) and {*map(type, value)} == {np.void}:
+            return self._values(np.array(value), dtype)
         names = dtype.names or ()
         found = np.asarray(value, [(name, object, dtype[name].shape) for name in names])
         given = np.zeros(found.shape, dtype)

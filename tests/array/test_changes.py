@@ -367,6 +367,8 @@ def test_records_of_records(path: Path) -> None:
         for index, value in ((0, record), (1, [record, record]), (np.s_[:0, 0], [])):
             a[index] = value
             x[index] = value
+        a[2] = [x[0, 0], x[1, 1]]
+        x[2] = x[0, 0]
         assert a[...].tobytes() == x.tobytes()
 
 
