@@ -190,7 +190,8 @@ class ArchiveChanges:
         """Return (coords, key) of the attrs of all arrays that have the coordinate `name`."""
         found: list[tuple[dict[str, Any], str]] = []
         if self.is_coordinate(name):
-            from .axislabels import coords_in
+            with importing:
+                from .axislabels import coords_in
 
             for each in self.log:
                 with suppress(BloscpackError, ImportError):
