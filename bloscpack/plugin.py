@@ -263,7 +263,7 @@ if TYPE_CHECKING:
     from .storage.runs import FIELDS, LOCAL, RECORDS, REMOTE, Policy, plan_array_runs, plan_runs
     from .storage.sink import FileSink, check_absent, committed, is_in_place, open_path, open_sink
     from .storage.update import forked_error
-    from .storage.url import is_url, refuse_url, shown, shown_name
+    from .storage.url import is_url, refuse_url, refuse_url_as_target, shown, shown_name
     from .storage.window import WindowSource
     from .types import (
         AnyArray,
@@ -316,7 +316,7 @@ else:
     storage.sink: FileSink check_absent committed is_in_place open_path open_sink
     storage.newfile: check_regular create_like make_like temporary_path
     storage.update: forked_error
-    storage.url: is_url refuse_url shown shown_name
+    storage.url: is_url refuse_url refuse_url_as_target shown shown_name
     storage.window: WindowSource
     display.card: MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail
     display.colormap: shares_of

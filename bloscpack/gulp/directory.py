@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..plugin import NotFoundError, errors_at, importing, notice
+from ..plugin import NotFoundError, UnsupportedError, errors_at, importing, is_url, notice, shown
 from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
 from .chunk.format import LABELS_NAME, Listing, chunk_names, list_chunks
 from .gulperrors import DirectoryError
@@ -65,6 +65,8 @@ class GulpDirectory:
         The files do not match, or two chunks have the same id; an AssertionError.
     FormatError
         An index is damaged; a ValueError.
+    UnsupportedError
+        The folder is a URL.
     """
 
     def __init__(
@@ -72,6 +74,10 @@ class GulpDirectory:
         output_dir: str | os.PathLike[str],
         jpeg_decoder: Callable[[bytes], Any] = jpeg_bytes_to_img,
     ) -> None:
+        if is_url(output_dir):
+            raise UnsupportedError(
+                "GulpDirectory takes a local folder: bloscpack.frames.open reads one behind a URL"
+            ).at(path=shown(os.fspath(output_dir)))
         self.output_dir = output_dir
         self.jpeg_decoder = jpeg_decoder
         self.chunk_objs_lookup: OrderedDict[int, GulpChunk] = OrderedDict(

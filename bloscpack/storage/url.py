@@ -106,6 +106,22 @@ def refuse_url(where: Any, what: str, storage_options: Mapping[str, Any] | None 
     refuse_options(where, storage_options)
 
 
+def refuse_url_as_target(where: Any, what: str) -> None:
+    """Raise UnsupportedError if a file or folder to write is a URL; `what` it is: "a recording".
+
+    As a path, the URL would name local folders, and `what` would seem to be where it is not.
+
+    Raises
+    ------
+    UnsupportedError
+        `where` is a URL.
+    """
+    if is_url(where):
+        raise UnsupportedError(
+            f"{what} cannot be written to a URL: write it to a local path, and copy it there"
+        ).at(path=shown(where))
+
+
 def refuse_flush(name: str) -> NoReturn:
     """Raise UnsupportedError for a flush of an object, which appears only when it is closed.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import BloscpackWarning, FormatError, LockedError
+from bloscpack.exceptions import BloscpackWarning, FormatError, LockedError, UnsupportedError
 from bloscpack.frames import ingest, listing
 from bloscpack.frames.ingest.items import (
     ArrayItem,
@@ -308,6 +308,14 @@ class TestSecondRun:
         with pytest.raises(bp.exceptions.BloscpackError):
             ingest({"a": np.zeros(3)}, path)
         assert path.read_bytes() == before
+
+    def test_a_url_is_not_taken_for_a_path(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(UnsupportedError, match="cannot be written to a URL"):
+            ingest({"a": np.zeros(3)}, "s3://b/a.blp", overwrite=True)
+        assert os.listdir(tmp_path) == []
 
     def test_one_writer(self, tmp_path: Path) -> None:
         with bp.frames.create(tmp_path / "a.blp"), pytest.raises(LockedError):

@@ -341,3 +341,12 @@ def test_the_names_are_those_of_gulpio2() -> None:
         2,
     )
     assert json.dumps(pickle.loads(pickle.dumps(ingestor)).num_workers) == "2"
+
+
+def test_a_url_is_not_taken_for_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnsupportedError, match=r"^s3://b/g: .* cannot be written to a URL"):
+        GulpIngestor(Clips(clips("a")), "s3://b/g", 1, 1)()
+    with pytest.raises(UnsupportedError, match=r"^s3://b/g: .* bloscpack\.frames\.open"):
+        GulpDirectory("s3://b/g")
+    assert os.listdir(tmp_path) == []

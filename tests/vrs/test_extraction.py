@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("PIL", reason="raw images become PNG by Pillow")
 
 import bloscpack.vrs as vrs
+from bloscpack.exceptions import UnsupportedError
 from bloscpack.media import image
 from bloscpack.storage import disk
 from bloscpack.vrs.block.pixels import unpack_ten_bits
@@ -384,3 +385,10 @@ def test_kinds_are_those_of_the_command() -> None:
     from bloscpack.vrs.cli.extract import KINDS as SHOWN
 
     assert SHOWN == KINDS
+
+
+def test_a_url_is_not_taken_for_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnsupportedError, match="cannot be written to a URL"):
+        extract(made({}, b"abc"), "s3://b/x")
+    assert os.listdir(tmp_path) == []

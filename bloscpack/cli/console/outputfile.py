@@ -15,7 +15,7 @@ from ...storage import disk
 from ...storage.file import Place
 from ...storage.protocol import ByteSink
 from ...storage.sink import open_sink
-from ...storage.url import is_url, shown_name
+from ...storage.url import refuse_url_as_target, shown_name
 from ...types import BytesLike
 from .options import STDIO
 from .output import Console, binary_stdout
@@ -114,14 +114,10 @@ class PassSink:
 def check_output(name: str, inputs: Sequence[Place], console: Console, *, force: bool) -> None:
     """Check that an output may be written.
 
-    ValueError if it is one of the inputs, or a URL. Without `force`, FileNotFound if it exists
-    (bloscpack 0.16 has this exception) or is a terminal.
+    ValueError if it is one of the inputs, UnsupportedError for a URL. Without `force`, FileNotFound
+    if it exists (bloscpack 0.16 has this exception) or is a terminal.
     """
-    if is_url(name):
-        raise ValueError(
-            f"output '{shown_name(name)}' is a URL: commands write local files; copy the file "
-            "there, or write to the URL in Python, with bloscpack.save"
-        )
+    refuse_url_as_target(name, "the output of a command")
     for each in inputs:
         if is_same_file(each, name):
             raise ValueError(f"input and output are the same file: '{shown_name(name)}'")

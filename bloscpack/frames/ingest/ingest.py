@@ -17,6 +17,7 @@ from ...keywords import explain_keywords
 from ...notice import notice
 from ...parallel.processes import Job, Workers, resolve_nworkers
 from ...parallel.progressbar import as_progress
+from ...storage.url import refuse_url_as_target
 from ...types import FrameOptions, OnBadItem, Progress, ProgressOption, VideoPackets
 from .. import listing
 from ..protocol import FrameSource
@@ -208,6 +209,8 @@ def ingest(
     ------
     FileExistsError
         The store exists, and neither `resume` nor `overwrite` was given.
+    UnsupportedError
+        `path` is a URL.
     LockedError
         Another writer has it open.
     TypeError, ValueError
@@ -240,6 +243,7 @@ def ingest(
         k: v for k, v in options.items() if k in Options._fields and v is not None
     }
     check_given(options)
+    refuse_url_as_target(path, "the store of an ingest")
     settings: IngestOptions = {**DEFAULTS, **options}
     max_bytes = options.get("max_bytes")
     if max_bytes is not None and max_bytes < 1:

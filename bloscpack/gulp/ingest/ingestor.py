@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from ...plugin import Progress, ProgressBar, disk, map_in_processes, notice
+from ...plugin import Progress, ProgressBar, disk, map_in_processes, notice, refuse_url_as_target
 from ..chunk.chunkfile import GulpChunk
 from ..chunk.format import chunk_names
 from ..chunk.ids import existing_ids
@@ -133,6 +133,8 @@ class GulpIngestor:
             The adapter is empty, or `videos_per_chunk` is less than 1.
         DuplicateIdException
             An id is repeated, or is already in the directory.
+        UnsupportedError
+            The directory is a URL.
         LockedError
             Another ingest is writing to the directory.
 
@@ -142,6 +144,7 @@ class GulpIngestor:
         stay, and the next call continues after them, provided that the adapter has the same number
         of items (and, if it lists its ids, the same ids in the same order).
         """
+        refuse_url_as_target(self.output_folder, "a Gulp directory")
         folder = os.fsdecode(self.output_folder)
         if len(self.adapter) == 0:
             raise AssertionError(

@@ -11,6 +11,7 @@ from contextlib import suppress
 from ...types import BytesLike
 from .. import disk
 from ..descriptor import Descriptor
+from ..url import refuse_url_as_target
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -31,6 +32,7 @@ class Folder:
     """
 
     def __init__(self, root: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        refuse_url_as_target(root, "a folder")
         self.root = os.fspath(root)
         self._overwrite = overwrite
         os.makedirs(self.root, exist_ok=True)

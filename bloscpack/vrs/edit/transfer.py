@@ -24,6 +24,7 @@ from ...plugin import (
     disk,
     make_like,
     map_ordered,
+    refuse_url_as_target,
     resolve_nthreads,
     temporary_path,
 )
@@ -36,7 +37,7 @@ from ..read.content import Content, files_of
 from ..read.filesource import chunk_path
 from ..read.iteration import batches_by_size
 from ..read.recordreader import EncodedRecord
-from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile, refuse_url_as_target
+from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile
 from ..write.writer import new_creation_id
 
 # Bytes between two calls of `progress`.
@@ -137,7 +138,7 @@ def write_plan(plan: Plan, dst: str | os.PathLike[str], options: WriteOptions) -
 
     Without `compression`, payloads are copied as stored.
     """
-    refuse_url_as_target(dst)
+    refuse_url_as_target(dst, "a recording")
     target = disk.target_of(dst)
     check_absent(dst, overwrite=options.overwrite)
     _check_target(target, chunked=options.chunk_nbytes is not None, overwrite=options.overwrite)

@@ -21,12 +21,9 @@ import numpy as np
 
 from ...plugin import (
     BytesLike,
-    UnsupportedError,
     create_like,
     disk,
     forked_error,
-    is_url,
-    shown,
     temporary_path,
 )
 from ..format import zstd
@@ -59,14 +56,6 @@ _BUFFER_NBYTES = 1 << 20
 _LARGE_NBYTES = 1 << 16
 _ENTRY = Struct("<dIBiH")
 _TIGHT_ZSTD_LEVEL = 18
-
-
-def refuse_url_as_target(path: str | os.PathLike[str]) -> None:
-    """Raise UnsupportedError if `path` is a URL; as a path it would be named with its password."""
-    if is_url(path):
-        raise UnsupportedError(
-            "a recording cannot be written to a URL: write it to a file, and copy the file there"
-        ).at(path=shown(os.fspath(path)))
 
 
 class RecordFile:

@@ -25,7 +25,14 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Literal
 
-from ...plugin import BytesLike, ClosedOnExit, check_absent, check_regular, disk
+from ...plugin import (
+    BytesLike,
+    ClosedOnExit,
+    check_absent,
+    check_regular,
+    disk,
+    refuse_url_as_target,
+)
 from ..format.description import (
     FLAVOR_TAG,
     NAME_TAG,
@@ -48,7 +55,7 @@ from ..format.format import (
 from ..format.payload import check_preset, stored_payload
 from ..format.typenames import TYPE_NAMES, type_name
 from ..read.content import files_of
-from .recordfile import RecordFile, refuse_url_as_target
+from .recordfile import RecordFile
 from .streamwriter import StreamWriter, Tags
 
 _CLOSED = "the recording is closed"
@@ -111,7 +118,7 @@ def create(
     OSError
         The file cannot be created.
     """
-    refuse_url_as_target(path)
+    refuse_url_as_target(path, "a recording")
     if index not in ("end", "front"):
         raise ValueError(f"index {index!r}: expected 'end' or 'front'")
     codec, level = check_preset(index_compression)
