@@ -70,5 +70,6 @@ def recover_recording(
         if not whole:
             raise FormatError("no whole record was found: nothing can be saved")
         chosen = Selection(recording._content, np.array(whole, np.int64))
-        copy(chosen, dst, overwrite=True, nthreads=nthreads, progress=progress)
+        streams = recording.table.streams  # also those of which no record is left
+        copy(chosen, dst, streams=streams, overwrite=True, nthreads=nthreads, progress=progress)
         return found.report("record", recording.name, len(recording), nbytes, saved=len(whole))

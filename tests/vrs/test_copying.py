@@ -10,6 +10,7 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, NotFoundError, UnsupportedError
+from bloscpack.storage import disk
 from bloscpack.vrs.format.format import Compression
 from bloscpack.vrs.read.recordreader import EncodedRecord
 from tests.faults.disk import Crash, StoppingDisk, installed
@@ -372,6 +373,38 @@ def test_chunks_that_are_replaced(source: Path, tmp_path: Path, name: str) -> No
     with pytest.raises(FileExistsError, match="_1"):
         vrs.copy(source, copy, chunk_nbytes=5000)
     assert stranger.read_bytes() == b"a stranger"
+
+
+@pytest.mark.parametrize("over_itself", [False, True])
+def test_a_stranger_with_the_name_of_a_later_chunk(
+    source: Path, tmp_path: Path, over_itself: bool
+) -> None:
+    """No file of the old recording is removed before all new names are known to be free."""
+    copy = tmp_path / "copy.vrs"
+    few = vrs.copy(source, copy, chunk_nbytes=10_000)
+    stranger = tmp_path / f"copy.vrs_{len(few.paths) + 1}"
+    stranger.write_bytes(b"a stranger")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(FileExistsError, match=stranger.name):
+        vrs.copy(copy if over_itself else source, copy, chunk_nbytes=1000, overwrite=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_new_files_stay_once_the_old_ones_are_removed(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed rename, the records are in the files with temporary names."""
+    expected, copy = payloads(source), tmp_path / "copy.vrs"
+    vrs.copy(source, copy, chunk_nbytes=5000)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(disk, "move", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        vrs.copy(copy, copy, chunk_nbytes=5000, overwrite=True)
+    left = set(tmp_path.iterdir()) - {source}
+    assert payloads(min(left, key=lambda path: len(path.name))) == expected
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,18 @@ def test_a_stream_that_only_one_source_has(tmp_path: Path) -> None:
             vrs.merge([first, second], tmp_path / "no.vrs", **options)  # type: ignore[arg-type]
 
 
+def test_decimation_by_any_name_of_a_stream(pair: list[Path], tmp_path: Path) -> None:
+    merged = tmp_path / "merged.vrs"
+    vrs.merge(pair, merged, decimate={"214-3": 5})
+    expected = found_in(merged)
+    vrs.merge(pair, merged, overwrite=True)
+    assert found_in(merged) != expected
+    with vrs.open(pair[0]) as recording:
+        for name in (vrs.StreamId(*CAMERA), recording.streams["214-3"]):
+            vrs.merge(pair, merged, decimate={name: 5}, overwrite=True)
+            assert found_in(merged) == expected
+
+
 def test_wrong_sources(pair: list[Path], tmp_path: Path) -> None:
     for wrong in ([], str(pair[0]), pair[0]):
         with pytest.raises(ValueError, match="sources"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import bloscpack as bp
 from bloscpack import vrs
 from bloscpack.exceptions import FileChangedError, UnsupportedError
 from tests.faults.disk import Crash, StoppingDisk, installed
@@ -334,3 +335,12 @@ def test_a_file_that_grows_during_the_repair(
     with pytest.raises(FileChangedError):
         vrs.fix_index(path)
     assert path.read_bytes() == before + b"more"
+
+
+def test_a_recovered_recording_has_streams_without_records(tmp_path: Path) -> None:
+    tags = {"user": {"role": "eye"}, "vrs": {}}
+    built = build(numbered(3), streams={(241, 1): {"user": {}, "vrs": {}}, (214, 3): tags})
+    (tmp_path / "a.vrs").write_bytes(built.data)
+    assert bp.recover(tmp_path / "a.vrs", tmp_path / "b.vrs").saved == 3
+    with vrs.open(tmp_path / "b.vrs") as recovered:
+        assert dict(recovered.streams["214-3"].tags) == {"role": "eye"}

@@ -8,7 +8,7 @@ within one source all stay, and streams whose records have different definitions
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...plugin import IntArray, NotFoundError, explain_keywords
 from ..format.description import Description, StreamTags
 from ..format.format import MAX_INSTANCE_ID, StreamId
-from ..sequence import RecordSequence, StreamName, TypeName, is_pattern, listed
+from ..sequence import RecordSequence, StreamName, TypeName, listed
 from .choice import (
     Decimation,
     TagChanges,
@@ -240,10 +240,12 @@ def _decimation_in(sequence: RecordSequence, decimate: Decimation | None) -> Dec
     """Return the part of `decimate` that applies to streams of a source."""
     if not isinstance(decimate, Mapping):
         return decimate
-    ids = {str(stream_id) for stream_id in sequence._content.table.streams}
-    return {
-        name: interval for name, interval in decimate.items() if name in ids or is_pattern(name)
-    }
+    found = {}
+    for name, interval in decimate.items():
+        with suppress(NotFoundError):
+            sequence._match_streams(name)
+            found[name] = interval
+    return found
 
 
 def _in_order(shares: list[Share]) -> tuple[list[Share], IntArray]:

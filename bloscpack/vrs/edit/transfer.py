@@ -5,7 +5,6 @@ written under a temporary name and made durable, and renamed at the end, so that
 when it is complete.
 """
 
-import errno
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -37,7 +36,7 @@ from ..read.content import Content, files_of
 from ..read.filesource import chunk_path
 from ..read.iteration import batches_by_size
 from ..read.recordreader import EncodedRecord
-from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile
+from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile, refuse_present
 from ..write.writer import new_creation_id
 
 # Bytes between two calls of `progress`.
@@ -141,7 +140,10 @@ def write_plan(plan: Plan, dst: str | os.PathLike[str], options: WriteOptions) -
     refuse_url_as_target(dst, "a recording")
     target = disk.target_of(dst)
     check_absent(dst, overwrite=options.overwrite)
-    _check_target(target, chunked=options.chunk_nbytes is not None, overwrite=options.overwrite)
+    check_regular(target, target)
+    if options.chunk_nbytes is not None:
+        # Readers would take it for a chunk of the recording.
+        refuse_present([chunk_path(target, 1)], files_of(target) if options.overwrite else ())
     description = pack_description(plan.description)
     entries = plan.entries()
     total = int(entries["size"].astype(np.int64).sum())
@@ -222,35 +224,30 @@ def _append(
         progress(total, total)
 
 
-def _check_target(target: str, *, chunked: bool, overwrite: bool) -> None:
-    """Refuse what is not a file, and one that readers would take for a chunk of the recording."""
-    check_regular(target, target)
-    chunk = chunk_path(target, 1)
-    if chunked and not (overwrite and chunk in files_of(target)) and os.path.lexists(chunk):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk)
-
-
 def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
     """Rename the files of a recording to their final names, and return these.
 
     One file replaces another in one step. Of several, the old ones are removed first: the new ones
-    are durable then, under their temporary names. Without `overwrite` no file is replaced, not even
-    one that another program made while the recording was written.
+    are durable then, under their temporary names. No other file is replaced, not even one that
+    another program made while the recording was written.
     """
     names = [chunk_path(target, number) for number in range(len(made))]
     left = dict(zip(names, made, strict=True))
+    is_last = False  # whether only the new files have the records
     try:
         replaced = files_of(target) if overwrite else []
+        # `write_plan` has looked for the first chunk only, and some time ago.
+        refuse_present(names, replaced)
         for path in made:
             with open(path, "rb") as file:
                 make_like(file.fileno(), target, target)
         if len(made) > 1:
             for path in replaced:
+                is_last = True
                 disk.unlink(path)
             replaced = []
         # Only the first file makes a recording of the others, so it is renamed last.
         for name in [*names[1:], target]:
-            # `_check_target` has looked for the first chunk only, and some time ago.
             disk.move(left[name], name, overwrite=overwrite and name == target)
             left[name] = name
         left.clear()
@@ -258,7 +255,7 @@ def _publish(made: list[str], target: str, *, overwrite: bool) -> list[str]:
             disk.unlink(path)
         disk.sync_folder(os.path.dirname(target))
     except BaseException:
-        for path in left.values():
+        for path in [] if is_last else [*left.values()]:
             disk.unlink(path)
         raise
     return names

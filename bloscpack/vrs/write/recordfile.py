@@ -13,7 +13,7 @@ docs/formats/vrs.md. No function here may be called from two threads at once.
 
 import errno
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from struct import Struct
 
@@ -56,6 +56,13 @@ _BUFFER_NBYTES = 1 << 20
 _LARGE_NBYTES = 1 << 16
 _ENTRY = Struct("<dIBiH")
 _TIGHT_ZSTD_LEVEL = 18
+
+
+def refuse_present(names: Iterable[str], replaced: Collection[str]) -> None:
+    """Raise FileExistsError if one of the files exists, and is not among those to replace."""
+    for name in names:
+        if name not in replaced and os.path.lexists(name):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
 
 
 class RecordFile:
@@ -102,9 +109,7 @@ class RecordFile:
         chunks = find_neighbours(path) if replaced else []
         if chunk_nbytes is not None:
             chunks.append(chunk_path(path, 1))
-        for chunk in chunks:
-            if chunk not in replaced and os.path.lexists(chunk):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk)
+        refuse_present(chunks, replaced)
         self._head = self._fd = self._replace(replaced) if replaced else self._create(path)
         self._offset = 0
         try:
