@@ -297,7 +297,8 @@ class TestSecondRun:
             expected = [image.encode_jpeg(np.zeros((4, 4), "u1"), quality=30)] * 2
             assert store["b"].read_images() == expected
             assert store.attrs == {"a": 1}
-        for options in ({"codec": "lossless"}, {"preset": "small"}):
+        ingest({"b": np.zeros((2, 4, 4), "u1")}, path, attrs={"a": np.int64(1)})
+        for options in ({"codec": "lossless"}, {"preset": "small"}, {"attrs": {"a": 2}}):
             with pytest.raises(ValueError, match="was made with"):
                 ingest({"c": np.zeros(3)}, path, **options)  # type: ignore[arg-type]
 
@@ -356,8 +357,12 @@ class TestSeries:
         given = {"codec": "jpeg", "quality": 50, "attrs": {"a": 1}}
         ingest({"0": frames}, tmp_path / "set.blp", max_bytes=1, **given)
         ingest({"1": frames, "2": frames}, tmp_path / "set.blp", max_bytes=1)
-        paths = ingest({"3": frames}, tmp_path / "set.blp", max_bytes=1).paths
-        assert len(paths) == 4
+        ingest({"3": frames}, tmp_path / "set.blp", max_bytes=1)
+        with bp.frames.create(tmp_path / "other.blp", attrs={"a": 2}) as other:
+            other.append("4", frames)
+        with bp.frames.open(tmp_path / "other.blp") as clips, pytest.warns(BloscpackWarning):
+            paths = ingest(clips, tmp_path / "set.blp", max_bytes=1).paths
+        assert len(paths) == 5
         for path in paths:
             with bp.frames.open(path) as store:
                 assert (store.codec, store.quality, store.attrs) == ("jpeg", 50, {"a": 1})

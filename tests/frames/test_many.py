@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import FileChangedError, FormatError, NotFoundError
+from bloscpack.exceptions import FileChangedError, FormatError, NotFoundError, UnsupportedError
 from bloscpack.frames.store.manystores import ManyStores
 from bloscpack.storage import pool as pool_module
 
+from ..conftest import Warned
 from ..openfiles import open_files
 from .stores import changed, clip, fill, made, name
 
@@ -51,6 +52,26 @@ class TestSource:
             assert name(4) in keys
             assert name(9) not in keys
             assert 4 not in keys
+
+    def test_attributes_that_differ_are_left_out(self, tmp_path: Path, warned: Warned) -> None:
+        paths = [tmp_path / "a.blp", tmp_path / "b.blp"]
+        for number, path in enumerate(paths):
+            attrs = {"fps": 1, "of": number} | ({"more": 3} if number else {})
+            with bp.frames.create(path, attrs=attrs) as store:
+                fill(store, number)
+        expected = tuple(
+            f"attribute '{key}', which the files do not have alike" for key in ("of", "more")
+        )
+        with bp.frames.open(paths) as many:
+            assert (many.attrs, many.left_out) == ({"fps": 1}, expected)
+            report = bp.frames.ingest(many, tmp_path / "c.blp", workers=1)
+            assert [remark.text for remark in report.remarks] == [
+                f"left out: {text}" for text in expected
+            ]
+        assert bp.convert(paths, tmp_path / "d.blp").left_out == expected
+        assert expected[0] in warned.text
+        with pytest.raises(UnsupportedError, match="attribute 'of'"):
+            bp.convert(paths, tmp_path / "e.blp", strict=True)
 
     def test_lookups(self, paths: list[Path]) -> None:
         with bp.frames.open(paths) as many:

@@ -6,6 +6,7 @@ store as soon as it is appended. The same call therefore continues an interrupte
 ids that are present.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from itertools import chain
 from typing import Any, Unpack
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
+from ...format.metadata import encode_values
 from ...keywords import explain_keywords
 from ...notice import notice
 from ...parallel.processes import Job, Workers, resolve_nworkers
@@ -191,7 +193,8 @@ def ingest(
         With no items, or if all are skipped, create a store without clips or leave the existing
         store unchanged, instead of raising an error.
     attrs : mapping, optional
-        JSON values to store with a new store; by default those of the sources that items are of.
+        JSON values to store with a new store, by default those of the sources that items are of;
+        an existing store must have the same.
     log : callable, optional
         Called with each `Remark` as soon as it is made.
     progress : bool, callable or object with ``update``, optional
@@ -256,6 +259,7 @@ def ingest(
     read_options = ReadOptions(kept.images, kept.video, **reading)
     found = _items_of(items)
     sources = _sources_of(found)
+    held = {**given} if attrs is None else {**given, "attrs": _attrs_text(attrs)}
     if attrs is None:
         attrs = {k: v for each in reversed(sources) for k, v in each.attrs.items()}
     if not allow_empty:
@@ -269,7 +273,7 @@ def ingest(
         overwrite=settings["overwrite"],
         locking=settings["locking"],
     ) as series:
-        encoding = _resolve_options(series, given)
+        encoding = _resolve_options(series, held)
         ingest_run = _IngestRun(series, (read_options, encoding, nthreads), on_error, log)
         report = ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
         ingest_run.note_sources(sources)
@@ -315,13 +319,19 @@ def _about(skipped: list[Remark]) -> str:
 def _resolve_options(series: Series, given: Mapping[str, Any]) -> Options:
     """Return the options of the store, after comparing them with those that were given."""
     options = series.options
+    held = {**options._asdict(), "attrs": _attrs_text(series.attrs)}
     for name, value in given.items():
-        if value != getattr(options, name):
+        if value != held[name]:
             raise ValueError(
-                f"{series.paths[0]}: was made with {name}={getattr(options, name)!r}, "
-                f"not {value!r}: pass the same value, or overwrite the store"
+                f"{series.paths[0]}: was made with {name}={held[name]!r}, not {value!r}: pass the "
+                "same value, or overwrite the store"
             )
     return options
+
+
+def _attrs_text(attrs: Mapping[str, Any]) -> str:
+    """Return attributes as text, which is equal if a store would have equal ones."""
+    return json.dumps(json.loads(encode_values(dict(attrs), "attrs")), sort_keys=True)
 
 
 def _items_of(items: Any) -> Iterable[Item]:
@@ -404,18 +414,12 @@ class _IngestRun:
             return nworkers == 1 or task.item.stays_here(task.read_options)
 
         with Workers(encode, nworkers) as workers:
-            self._add_all(workers.run(self._tasks(items), here=stays_here), progress, total)
+            for job in workers.run(self._tasks(items), here=stays_here):
+                self._add(job)
+                if progress is not None:
+                    progress(report.nclips + report.npresent + self._nskipped, total)
         report.paths = list(self._series.paths)
         return report
-
-    def _add_all(
-        self, jobs: Iterable[Job[EncodeTask, Part]], progress: Progress | None, total: int
-    ) -> None:
-        report = self._report
-        for job in jobs:
-            self._add(job)
-            if progress is not None:
-                progress(report.nclips + report.npresent + self._nskipped, total)
 
     def note_sources(self, sources: list[Any]) -> None:
         """Remark what the store lacks of sources as a whole; complete when their clips are read."""

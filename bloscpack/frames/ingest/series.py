@@ -36,8 +36,6 @@ class Series:
         locking: bool = True,
     ) -> None:
         self._path = os.fspath(path)
-        self._options = options
-        self._attrs = attrs
         self._max_nbytes = max_nbytes
         self._locking = locking
         self._full: list[FrameStore] = []
@@ -48,12 +46,14 @@ class Series:
         if self.paths and not (resume or overwrite):
             raise FileExistsError(f"{self.paths[0]!r} exists already")
         try:
-            self._last = self._start(overwrite)
+            self._last = self._start(options, attrs, overwrite=overwrite)
         except BaseException:
             self._close_full()
             raise
 
-    def _start(self, overwrite: bool) -> FrameStore:
+    def _start(
+        self, options: Options, attrs: Mapping[str, Any] | None, *, overwrite: bool
+    ) -> FrameStore:
         """Return the store to append to."""
         self._is_new = overwrite or not self.paths
         if not self._is_new:
@@ -62,7 +62,7 @@ class Series:
             return FrameStore(self.paths[-1], "a", locking=self._locking)
         if self.paths:
             self._stale, self.paths, self._next_number = self.paths, [], 0
-        return self._create(self._options, self._attrs)
+        return self._create(options, attrs)
 
     @property
     def options(self) -> Options:
@@ -81,8 +81,7 @@ class Series:
         """Append a clip, to a new file if the last one is full."""
         limit = self._max_nbytes
         if limit is not None and self._last.cbytes >= limit and len(self._last):
-            # Those of the file before, as a run that continues a series may give none.
-            options, attrs = self.options, self._attrs or self._last.attrs
+            options, attrs = self.options, self.attrs  # all files of a series have the same
             if self._stale is None:
                 self._last.close()
                 self._full.append(FrameStore(self.paths[-1]))

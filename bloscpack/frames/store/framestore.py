@@ -88,9 +88,6 @@ class Ids(Sequence[str]):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and 0 <= self._index.find(key) < self._total
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} ids>"
-
 
 class FrameStore(ClipMapping[StoreClip]):
     """Clips of frames in one file, by id.
@@ -129,14 +126,12 @@ class FrameStore(ClipMapping[StoreClip]):
         locking: bool = True,
         exact: bool = False,
     ) -> None:
-        check_exact(exact)
+        check_flags(verify, exact)
         if mode not in ("r", "a"):
             raise ValueError(
                 f"mode must be 'r' or 'a', not {mode!r}: 'a' appends clips; "
                 "bloscpack.frames.create makes a new store"
             )
-        if verify not in (True, False):
-            raise ValueError(f"verify must be True or False, not {verify!r}")
         if mode == "a":
             refuse_url(path, "appended to", storage_options)
             if not isinstance(path, str | os.PathLike):
@@ -735,8 +730,10 @@ def open_parts(path: Path) -> FrameStore:
     return FrameStore(path, "a")
 
 
-def check_exact(exact: object) -> None:
-    """Raise TypeError unless the option is a bool."""
+def check_flags(verify: object, exact: object) -> None:
+    """Raise ValueError or TypeError unless both options are bools."""
+    if verify not in (True, False):
+        raise ValueError(f"verify must be True or False, not {verify!r}")
     if not isinstance(exact, bool):
         raise TypeError(f"exact must be True or False, not {type(exact).__name__}")
 

@@ -9,7 +9,7 @@ import stat
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from ...types import AnyArray
 from ..protocol import Batch, ClipMapping, Wanted, read_batch
 from .clip import StoreClip
 from .format import hash_of, pack_id
-from .framestore import ATTRS_ADVICE, FrameStore, check_exact
+from .framestore import ATTRS_ADVICE, FrameStore, check_flags
 
 _State = tuple[int, bytes]
 
@@ -100,9 +100,7 @@ class ManyStores(ClipMapping[StoreClip]):
     ) -> None:
         if isinstance(paths, str | bytes | os.PathLike):
             raise TypeError(f"paths must be a list, not {type(paths).__name__}")
-        if verify not in (True, False):
-            raise ValueError(f"verify must be True or False, not {verify!r}")
-        check_exact(exact)
+        check_flags(verify, exact)
         if max_open < 1:
             raise ValueError(f"max_open must be at least 1, not {max_open}")
         self._set(list(paths), None, verify, nthreads, max_open, exact, storage_options)
@@ -196,6 +194,13 @@ class ManyStores(ClipMapping[StoreClip]):
             if all(name in each and each[name] == value for each in others)
         }
         return read_only(shared, ATTRS_ADVICE)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Attributes that not all files have alike, as short texts."""
+        names, shared = dict.fromkeys(chain(*(each.attrs for each in self.stores))), self.attrs
+        lost = [name for name in names if name not in shared]
+        return tuple(f"attribute {name!r:.80}, which the files do not have alike" for name in lost)
 
     def _ids(self) -> "ManyIds":
         return ManyIds([store._ids() for store in self.stores])
@@ -298,9 +303,6 @@ class ManyIds(Sequence[str]):
 
     def __contains__(self, key: object) -> bool:
         return any(key in part for part in self._parts)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} ids of {len(self._parts)} stores>"
 
 
 def _name_of(place: Any) -> str | None:
