@@ -235,6 +235,15 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
+def tag_of(path: str | os.PathLike[str]) -> str:
+    """Return a string that identifies the file that has the name now; "" if none has."""
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+
+
 def target_of(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of a file to write, with links resolved.
 

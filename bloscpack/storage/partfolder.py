@@ -114,11 +114,7 @@ class PartFolder:
 
     def target_tag(self) -> str:
         """Return a string that identifies the file that now has the final name; "" if none has."""
-        try:
-            status = os.stat(self.target)
-        except FileNotFoundError:
-            return ""
-        return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+        return disk.tag_of(self.target)
 
     def join(self) -> "JoinedFile":
         """Return a sink for the final file, which also takes parts; raises as `begin` does.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.exceptions import FormatError, TruncatedError
+from bloscpack.exceptions import FileChangedError, FormatError, TruncatedError
 from bloscpack.gulp import ChunkWriter, GulpChunk, fileio
 from bloscpack.gulp.fileio import calculate_chunk_slices, extract_input_for_getitem
 from bloscpack.gulp.utils import img_to_jpeg_bytes, jpeg_bytes_to_img
@@ -197,6 +197,9 @@ def test_numbers_of_numpy_in_metadata(tmp_path: Path) -> None:
         ({"x": object()}, frames(1, 8, 8), TypeError),
         (None, frames(1, 8, 8), TypeError),
         ([1], frames(1, 8, 8), TypeError),
+        ([("name", "b")], frames(1, 8, 8), TypeError),
+        ({1: 2, "1": 3}, frames(1, 8, 8), TypeError),
+        ({"x": [{None: 2, "null": 3}]}, frames(1, 8, 8), TypeError),
         ({}, [*frames(1, 8, 8), np.zeros((8, 8), "f4")], ValueError),
         ({}, [np.zeros((8, 8, 4), "u1")], ValueError),
         ({}, [np.zeros((2, 8, 8, 3), "u1")], ValueError),
@@ -212,6 +215,63 @@ def test_an_item_is_written_whole_or_not_at_all(
             chunk.append("b", meta, images)
         chunk.append("c", {"name": "c"}, frames(1, 8, 8))
     assert ids(again(chunk)) == ids(chunk) == ["a", "c"]
+
+
+def test_the_metadata_may_be_used_again(tmp_path: Path) -> None:
+    chunk, meta = make(tmp_path), {"name": "a", "box": [1]}
+    with chunk.open("ab"):
+        for name in "ab":
+            meta["name"], meta["box"][0] = name, name  # type: ignore[index]
+            chunk.append(name, meta, frames(1, 8, 8))
+    found = again(chunk).meta_dict
+    assert [found[name]["meta_data"][0]["box"] for name in "ab"] == [["a"], ["b"]]
+    assert ids(again(chunk)) == ["a", "b"]
+
+
+def test_one_block_writes_at_a_time(tmp_path: Path) -> None:
+    """The second would write from the end of the file, where the frames of the first belong."""
+    chunk = make(tmp_path)
+    for flag in ("wb", "ab"):
+        with chunk.open("ab"):
+            chunk.append(flag, {"name": flag}, frames(1, 8, 8))
+            with pytest.raises(ValueError, match="open for writing already"), chunk.open(flag):
+                pass
+            with chunk.open("rb"):
+                pass
+    assert ids(again(chunk)) == ["wb", "ab"]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_nothing_is_appended_without_a_block_that_writes(tmp_path: Path, count: int) -> None:
+    chunk = make(tmp_path, a=frames(1, 8, 8))
+    with chunk.open("rb"), pytest.raises(io.UnsupportedOperation, match="not open for writing"):
+        chunk.append("b", {"name": "b"}, frames(count, 8, 8))
+    with pytest.raises(ValueError, match="not open for writing"):
+        chunk.append("b", {"name": "b"}, frames(count, 8, 8))
+    unopened = again(chunk)
+    with pytest.raises(ValueError, match="is not open"):
+        unopened.append("b", {"name": "b"}, frames(count, 8, 8))
+    assert list(chunk.meta_dict) == list(unopened.meta_dict) == ["a"]
+
+
+def append_around(chunk: GulpChunk, other: GulpChunk) -> None:
+    with chunk.open("ab"):
+        chunk.append("b", {"name": "b"}, frames(1, 8, 8))
+        with other.open("ab"):
+            other.append("c", {"name": "c"}, frames(1, 8, 8))
+
+
+def test_items_of_another_writer_are_not_lost(tmp_path: Path) -> None:
+    chunk = make(tmp_path, a=frames(1, 8, 8))
+    other, late = again(chunk), again(chunk)
+    with pytest.raises(FileChangedError, match="changed since"):
+        append_around(other, chunk)
+    with pytest.raises(FileChangedError, match="changed since"), late.open("ab"):
+        pass
+    assert ids(again(chunk)) == ids(other) == ["a", "c"]
+    with other.open("ab"):
+        other.append("d", {"name": "d"}, frames(1, 8, 8))
+    assert ids(again(chunk)) == ["a", "c", "d"]
 
 
 def test_arrays_of_any_strides_and_iterators_of_frames(tmp_path: Path) -> None:

@@ -10,14 +10,16 @@ import io
 import operator
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from copy import deepcopy
 from typing import IO, Any
 
 import numpy as np
 
 from ...plugin import (
     ByteSource,
+    FileChangedError,
     FileObjectSource,
     FileSource,
     FormatError,
@@ -69,6 +71,8 @@ class GulpChunk:
         The index: ``{id: {"frame_info": [[loc, pad, length], ...], "meta_data": [{...}]}}``.
     """
 
+    meta_dict: Any
+
     def __init__(
         self,
         data_file_path: str | os.PathLike[str],
@@ -80,7 +84,7 @@ class GulpChunk:
         self.serializer = serializer
         self.data_file_path = data_file_path
         self.meta_file_path = meta_file_path
-        self.meta_dict: Any = self._get_or_create_dict()
+        self._load_index()
         # Owner of each id of the directory, shared by its chunks.
         self._owners: dict[str, Any] = {}
         self._opened: list[IO[bytes]] = []
@@ -128,17 +132,27 @@ class GulpChunk:
         ------
         NotImplementedError
             The flag is another one.
+        ValueError
+            It is open for writing already.
+        FileChangedError
+            Another writer has changed the index since it was read ("ab"); or does so in the block.
         OSError
             The file cannot be opened.
         """
         if flag not in ("rb", "wb", "ab"):
             raise NotImplementedError(f"This file does not support the mode: '{flag}'")
+        if flag != "rb" and any(file.writable() for file in self._opened):
+            raise ValueError(
+                f"{os.fsdecode(self.data_file_path)} is open for writing already: use that block"
+            )
         file: IO[bytes] = open(self.data_file_path, flag)  # noqa: SIM115 - closed below
         self._opened.append(file)
         pid = os.getpid()
         try:
             if flag == "wb":
                 self._clear_index()
+            elif flag == "ab":
+                self._check_unchanged()
             yield
             if flag != "rb" and os.getpid() == pid:
                 self.flush()
@@ -159,6 +173,7 @@ class GulpChunk:
         self._release_ids()
         with suppress(FileNotFoundError):
             disk.unlink(os.fspath(self.meta_file_path))
+        self._tag = ""
 
     def _roll_back(self, file: IO[bytes], flag: str) -> None:
         """Undo an append; remove the data file if the chunk was being overwritten."""
@@ -167,7 +182,7 @@ class GulpChunk:
         if flag == "wb":
             with suppress(OSError):
                 disk.unlink(os.fspath(self.data_file_path))
-        self.meta_dict = self._get_or_create_dict()
+        self._load_index()
         self._release_ids()
 
     def _release_ids(self) -> None:
@@ -180,12 +195,25 @@ class GulpChunk:
     def flush(self) -> None:
         """Write the frames, then the index; both are durable afterwards."""
         file = self._file()
+        self._check_unchanged()
         with disk.naming(os.fsdecode(self.data_file_path)):
             file.flush()
             # A file that the caller has set as `fp` may be in memory, without a descriptor.
             if any(file is opened for opened in self._opened):
                 disk.sync(file.fileno())
         self.serializer.dump(self.meta_dict, self.meta_file_path)
+        self._tag = disk.tag_of(self.meta_file_path)
+
+    def _load_index(self) -> None:
+        self._tag = disk.tag_of(self.meta_file_path)
+        self.meta_dict = self._get_or_create_dict()
+
+    def _check_unchanged(self) -> None:
+        """Raise if another writer has changed the index, whose items would be lost."""
+        if disk.tag_of(self.meta_file_path) != self._tag:
+            raise FileChangedError(
+                "the index was changed since it was read: make a new GulpChunk, and append again"
+            ).at(path=self.meta_file_path, whole=folder_of(self.meta_file_path))
 
     def append(self, id_: Any, meta_data: Any, frames: Iterable[Any]) -> None:
         """Append an item; the chunk must be open for writing.
@@ -214,9 +242,12 @@ class GulpChunk:
         After an error nothing of the item is stored.
         """
         id_ = str(id_)
+        if not self._file().writable():
+            raise io.UnsupportedOperation('the chunk is not open for writing: open("ab")')
+        if not isinstance(meta_data, Mapping):
+            raise TypeError(f"meta_data must be a mapping, not {type(meta_data).__name__}")
         check = getattr(self.serializer, "check", None)
         if check is not None:
-            dict(meta_data)  # readers convert it to a dict
             check(meta_data)
         self._claim_id(id_)
         # Encoded before the first write, so that an item is stored whole or not at all.
@@ -228,7 +259,7 @@ class GulpChunk:
             raise
         with errors_at(self.meta_file_path, folder_of(self.meta_file_path)):
             lists_of(id_, self._item(id_))
-        self._append_meta(id_, meta_data)
+        self._append_meta(id_, deepcopy(meta_data))  # the caller may use it again
         for data in encoded:
             self._write_frame(id_, data)
 

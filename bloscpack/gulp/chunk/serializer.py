@@ -4,7 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ...plugin import FileSink, committed, errors_at
+from ...plugin import FileSink, committed, errors_at, json_values
 from .format import check_meta_nbytes, dump_meta, load_meta
 from .pickledindex import dump_pickle, load_pickle
 
@@ -50,8 +50,8 @@ class JSONSerializer(AbstractSerializer):
         _replace(file_name, dump_meta(thing).encode("ascii"))
 
     def check(self, meta_data: Any) -> None:
-        """Raise a TypeError if these metadata are not JSON-serializable."""
-        dump_meta(meta_data)
+        """Raise a TypeError if these metadata, or two keys as text, are not those of JSON."""
+        dump_meta(json_values(meta_data, "meta_data"))
 
 
 class PickleSerializer(AbstractSerializer):
