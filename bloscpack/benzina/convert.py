@@ -73,7 +73,8 @@ def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder
     """
     quality = cast("Quality", job.options)
     is_exact = quality.get("crf") is None
-    if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
+    as_stored = is_exact and not set(quality) - {"crf"}
+    if as_stored and isinstance(source, Dataset) and source._shown == INPUT:
         job.carry(*map(name_text, source.indices))
         return SampleCopier(source)
     # Files of a folder may be of any type that Pillow reads, so `pack` lists what it leaves out.

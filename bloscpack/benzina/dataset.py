@@ -379,5 +379,7 @@ class Dataset(ClipMapping[Sample]):
 
 
 def _as_slice(indices: range) -> slice:
+    if not indices:
+        return slice(0)
     stop = indices.stop
     return slice(indices.start, stop if stop >= 0 else None, indices.step)

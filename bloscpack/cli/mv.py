@@ -3,6 +3,7 @@
 import argparse
 
 from ..filetypes.compact import open_parts
+from ..storage.file import Place
 from .console.inputfile import check_input, one_input
 from .console.status import ExitCode, UsageError
 
@@ -22,6 +23,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"expected FILE::/OLD, not '{place}': mv does not rename whole files")
     if not args.name:
         raise UsageError("NEW must not be empty: no command could name the part again")
+    if Place.of(args.name).inner:
+        raise UsageError(f"NEW is the new name alone, not FILE::/NEW: '{args.name}'")
     check_input(place.whole, "file")
     with open_parts(place.path) as store:
         store.rename(place.inner, args.name)

@@ -131,6 +131,17 @@ def test_samples_are_copied_between_datasets_byte_for_byte(dataset: Path, tmp_pa
     assert rows(tmp_path / "c.bzna") == rows(dataset)[2:]
 
 
+def test_thumbnails_become_the_pictures(tmp_path: Path) -> None:
+    large = photo(40, 60, 0)
+    benzina.pack([(large, 3, "a")], tmp_path / "a.bzna", tile=16, preset="ultrafast")
+    with benzina.open(tmp_path / "a.bzna") as dataset:
+        bp.convert(dataset.frames("bzna_thumb"), tmp_path / "b.bzna")
+        small = dataset[0].decode("bzna_thumb")
+    assert small.shape < large.shape
+    assert np.array_equal(pixels(tmp_path / "b.bzna")[0], small)
+    assert rows(tmp_path / "b.bzna") == [(b"a", 3)]
+
+
 def test_a_crf_encodes_again_and_is_not_lossless(dataset: Path, tmp_path: Path) -> None:
     found = bp.convert(dataset, tmp_path / "b.bzna", crf=30, codec="h264", tile=TILE)
     assert found == bp.Conversion("benzina", 4, 4, 0, lossless=False, left_out=(UNTEXTUAL,))

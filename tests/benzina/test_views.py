@@ -129,6 +129,12 @@ class TestIds:
 
 
 class TestViews:
+    @pytest.mark.parametrize("selection", [slice(2, 2), slice(0, 0), slice(10, 12)])
+    def test_nothing_backwards_is_nothing(self, selection: slice) -> None:
+        with benzina.open(TEN) as dataset:
+            view = dataset[selection][::-1]
+            assert (len(view), view.targets.tolist(), list(view.names)) == (0, [], [])
+
     @pytest.mark.parametrize(
         "selection",
         [

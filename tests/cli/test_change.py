@@ -49,6 +49,9 @@ def test_mv(blpk: Blpk, store: Path) -> None:
     ended = blpk("mv", "a.blp::/ran", "jump")
     assert ended.code == 1
     assert "already" in ended.err
+    ended = blpk("mv", "a.blp::/ran", "a.blp::/run")
+    assert (ended.code, "the new name alone" in ended.err) == (2, True)
+    assert ids(store) == ["walk", "ran", "jump"]
 
 
 def test_all_or_nothing(blpk: Blpk, store: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugin import (
     STATUS_NAMES,
+    STDIO,
     Console,
     ExitCode,
     Place,
@@ -16,6 +17,7 @@ from ...plugin import (
     add_json_option,
     add_option,
     check_input,
+    check_output,
     count,
     message,
     passed_on,
@@ -101,6 +103,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--allow-skipped requires --skip-damaged")
     console = Console(args)
     source = _source(args.inputs)
+    if args.target == STDIO:
+        raise UsageError("OUT must be the name of a file, not '-'")
+    check_output(args.target, [*map(Place, args.inputs)], console, force=args.force)
+    splits = dict(args.split or ())
+    if len(splits) < len(args.split or ()):
+        raise UsageError("--split: a split of this name is given twice")
     with console.progress(unit="pictures") as progress:
 
         def report_skipped(skipped: "SkippedPicture") -> None:
@@ -114,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
             log=report_skipped,
             thumb=not args.no_thumb,
-            splits=dict(args.split) if args.split else None,
+            splits=splits or None,
             overwrite=args.force,
             nthreads=args.nthreads,
             **passed_on(args, *_CODING, "allow_empty"),
