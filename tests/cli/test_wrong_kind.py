@@ -84,6 +84,7 @@ def test_creating_a_store_of_nothing_fails(blpk: Blpk, tmp_path: Path) -> None:
     ended = blpk("frames", "create", "--from", "arrays", "some", "none", "two.blp", "-w", "1")
     assert ended.code == 1
     assert "none: nothing to ingest" in ended.err
+    assert not (tmp_path / "two.blp").exists()
 
 
 def test_an_empty_store_is_converted_only_if_that_is_allowed(blpk: Blpk, tmp_path: Path) -> None:

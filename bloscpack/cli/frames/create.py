@@ -259,25 +259,11 @@ def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
 
 
 def _nonempty(items: Iterable[Item], name: str) -> Iterable[Item]:
-    """Return the items of an input, which must have at least one."""
-    if not isinstance(items, list):
-        return _counted(items, name)
-    if not items:
-        raise _nothing(name)
-    return items
-
-
-def _counted(items: Iterable[Item], name: str) -> Iterator[Item]:
-    is_empty = True
-    for item in items:
-        is_empty = False
-        yield item
-    if is_empty:
-        raise _nothing(name)
-
-
-def _nothing(name: str) -> ValueError:
-    return ValueError(f"{shown_name(name)}: nothing to ingest; see --from, or give --allow-empty")
+    """Return the items of an input, after checking, before any is read, that it has one."""
+    rest = iter(items)
+    for first in rest:
+        return items if isinstance(items, list) else chain([first], rest)
+    raise ValueError(f"{shown_name(name)}: nothing to ingest; see --from, or give --allow-empty")
 
 
 def _check_kinds(args: argparse.Namespace, kinds: list[str]) -> None:
