@@ -367,6 +367,11 @@ class TestSeries:
             with bp.frames.open(path) as store:
                 assert (store.codec, store.quality, store.attrs) == ("jpeg", 50, {"a": 1})
 
+    def test_a_folder_is_not_a_series(self, tmp_path: Path) -> None:
+        with pytest.raises(IsADirectoryError):
+            ingest(self.items(), f"{tmp_path}/", max_bytes=5000)
+        assert os.listdir(tmp_path) == []
+
     def test_a_file_of_a_series_is_missing(self, tmp_path: Path) -> None:
         paths = ingest(self.items(), tmp_path / "set.blp", max_bytes=5000).paths
         os.remove(paths[1])

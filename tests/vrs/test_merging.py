@@ -217,9 +217,12 @@ def test_decimation_by_any_name_of_a_stream(pair: list[Path], tmp_path: Path) ->
 
 
 def test_wrong_sources(pair: list[Path], tmp_path: Path) -> None:
-    for wrong in ([], str(pair[0]), pair[0]):
-        with pytest.raises(ValueError, match="sources"):
-            vrs.merge(wrong, tmp_path / "merged.vrs")  # type: ignore[arg-type]
+    with vrs.open(pair[0]) as recording:
+        for wrong in ([], iter(()), str(pair[0]), pair[0], recording, recording[:2]):
+            with pytest.raises(ValueError, match="sources"):
+                vrs.merge(wrong, tmp_path / "merged.vrs")  # type: ignore[arg-type]
+    vrs.merge(iter(pair), tmp_path / "from an iterator.vrs")  # type: ignore[arg-type]
+    (tmp_path / "from an iterator.vrs").unlink()
     with pytest.raises(FileNotFoundError):
         vrs.merge([*pair, tmp_path / "absent.vrs"], tmp_path / "merged.vrs")
     built = build([Rec(1e6, bytes(500), zstd=True)])

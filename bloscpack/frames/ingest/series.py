@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Self
 
+from ...storage import disk
 from ..store.frameencoding import EncodedClip, Options
 from ..store.framestore import FrameStore
 from ..store.writer import StoreWriter
@@ -35,6 +36,7 @@ class Series:
         overwrite: bool,
         locking: bool = True,
     ) -> None:
+        disk.target_of(path)  # refuses a name with a slash at its end
         self._path = os.fspath(path)
         self._max_nbytes = max_nbytes
         self._locking = locking

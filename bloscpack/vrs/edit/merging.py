@@ -73,8 +73,8 @@ def merge(
     Raises
     ------
     ValueError
-        `sources` is empty, two streams cannot be joined because they define records of one type
-        and version differently, or an option is invalid.
+        `sources` is empty, or is one recording. Two streams cannot be joined because they define
+        records of one type and version differently, or an option is invalid.
     FileExistsError, NotFoundError, FormatError, CodecError, UnsupportedError, TypeError, OSError
         As for `copy`.
 
@@ -87,7 +87,8 @@ def merge(
     that is joined with no other keeps its id if that is free.
     """
     output = WriteOptions(**options)
-    if isinstance(sources, str | bytes | os.PathLike) or not len(sources):
+    is_one = isinstance(sources, str | bytes | os.PathLike | RecordSequence)
+    if is_one or not (sources := list(sources)):
         raise ValueError("sources: expected a list of at least one recording")
     # Read for each source, but an iterator yields its items only once.
     types = None if types is None else listed(types)
