@@ -414,12 +414,19 @@ class _IngestRun:
             return nworkers == 1 or task.item.stays_here(task.read_options)
 
         with Workers(encode, nworkers) as workers:
-            for job in workers.run(self._tasks(items), here=stays_here):
-                self._add(job)
-                if progress is not None:
-                    progress(report.nclips + report.npresent + self._nskipped, total)
+            self._add_all(workers.run(self._tasks(items), here=stays_here), progress, total)
         report.paths = list(self._series.paths)
         return report
+
+    def _add_all(
+        self, jobs: Iterable[Job[EncodeTask, Part]], progress: Progress | None, total: int
+    ) -> None:
+        # Not in the block of `run`: there, an interrupt between two jobs would not end the workers.
+        report = self._report
+        for job in jobs:
+            self._add(job)
+            if progress is not None:
+                progress(report.nclips + report.npresent + self._nskipped, total)
 
     def note_sources(self, sources: list[Any]) -> None:
         """Remark what the store lacks of sources as a whole; complete when their clips are read."""
