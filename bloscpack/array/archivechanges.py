@@ -15,6 +15,7 @@ from ..notice import notice, warn_unclosed
 from ..parallel.imports import importing
 from ..parallel.threads import ALL_THREADS, resolve_nthreads
 from ..storage.protocol import closed_on_error
+from .attrs import coords_in
 from .changes import ArrayChanges
 from .writable import breaking
 
@@ -190,9 +191,6 @@ class ArchiveChanges:
         """Return (coords, key) of the attrs of all arrays that have the coordinate `name`."""
         found: list[tuple[dict[str, Any], str]] = []
         if self.is_coordinate(name):
-            with importing:
-                from .axislabels import coords_in
-
             for each in self.log:
                 with suppress(BloscpackError, ImportError):
                     coords = coords_in(self.changes(each).attrs)

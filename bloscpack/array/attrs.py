@@ -3,7 +3,7 @@
 Changing an ordinary dict would succeed and then be lost, since nothing writes it to the file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Never, TypeVar
 
 from ..format.metadata import describes_array
@@ -20,6 +20,12 @@ def attrs_in(metadata: Any) -> dict[str, Any]:
     """Return the attrs in the metadata of a file: all of them if it has no array metadata."""
     attrs = metadata.get("attrs", {}) if describes_array(metadata) else metadata
     return attrs if isinstance(attrs, dict) else {}
+
+
+def coords_in(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of the coordinates in attrs."""
+    coords = attrs.get("coords")
+    return coords if isinstance(coords, dict) else {}
 
 
 class ReadOnlyDict(dict[str, Any]):

@@ -29,7 +29,7 @@ from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
 from ..format.metadata import encode_values
 from ..keywords import text_list
 from ..types import AnyArray
-from .attrs import plain
+from .attrs import coords_in, plain
 from .dtype import unpack_scalar
 
 DEFAULT_NAME = "data"
@@ -484,12 +484,6 @@ def opened_attrs(array: Any) -> dict[str, Any]:
         opened = array.coords.items()
         attrs["coords"] |= {k: coord for k, coord in opened if "array" in attrs["coords"][k]}
     return attrs
-
-
-def coords_in(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of the coordinates in attrs."""
-    coords = attrs.get("coords")
-    return coords if isinstance(coords, dict) else {}
 
 
 def coord_entries(attrs: Mapping[str, Any]) -> list[dict[str, Any]]:

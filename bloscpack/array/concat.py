@@ -24,7 +24,7 @@ from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray, ClosedOnExit
 from .array import Array
 from .arraymetadata import Described
-from .attrs import attrs_in, read_only
+from .attrs import attrs_in, coords_in, read_only
 from .dtype import Dtype
 from .gather import Gathering, as_target
 from .rowiteration import check_text
@@ -317,8 +317,8 @@ def _reopen(state: dict[str, Any]) -> ManyArrays:
 
 def _without_rows(attrs: dict[str, Any]) -> dict[str, Any]:
     """Return attrs without coordinates of the rows, which are those of one file."""
-    coords, dims = attrs.get("coords"), attrs.get("dims")
-    if not isinstance(coords, dict):
+    coords, dims = coords_in(attrs), attrs.get("dims")
+    if not coords:
         return attrs
     rows = dims[0] if isinstance(dims, list) and dims else "dim_0"
 

@@ -17,13 +17,12 @@ from ..archive.reader import Archive
 from ..archive.table import check_table, is_table
 from ..array.array import Array
 from ..array.arraylike import is_dask_array
-from ..array.attrs import plain
+from ..array.attrs import coords_in, plain
 from ..array.axislabels import (
     OF_SCALING,
     Coord,
     Labels,
     as_text,
-    coords_in,
     grown_entry,
     is_decoded_by,
 )
