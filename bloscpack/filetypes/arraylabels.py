@@ -130,8 +130,7 @@ def encoded_items(source: ArraySource, job: CopyJob, of: str) -> ArraySource:
         return source
 
     def read(place: tuple[slice, ...]) -> AnyArray:
-        found: AnyArray = np.asarray(rows.read(place), order="C").view("i8")
-        return found
+        return np.asarray(rows.read(place), order="C").view("i8")
 
     attrs = {"units": f"{unit} since 1970-01-01", "calendar": "proleptic_gregorian"}
     if dtype.kind == "m":  # xarray has no longer unit than seconds

@@ -112,8 +112,7 @@ class ArraySource(NamedTuple):
         if not isinstance(self.chunks, tuple):
             return 0
         rows_per_chunk: int = self.chunks[-1 if self.is_fortran else 0]
-        nbytes: int = rows_per_chunk * self.nbytes // self.nrows
-        return nbytes
+        return rows_per_chunk * self.nbytes // self.nrows
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:

@@ -216,5 +216,4 @@ def is_store(source: FrameSource) -> bool:
 
 def attrs_of(source: FrameSource) -> dict[str, Any]:
     """Return the attributes of a source as a whole, for a frame store."""
-    found: dict[str, Any] = getattr(source, "attrs", {})
-    return found
+    return getattr(source, "attrs", {})

@@ -281,8 +281,7 @@ class GulpClip(ShownClip):
         FormatError
             The item has no metadata.
         """
-        meta: dict[str, Any] = read_only_meta(self._parse(parse_meta_data, 1))
-        return meta
+        return read_only_meta(self._parse(parse_meta_data, 1))
 
     @property
     def meta_data(self) -> list[Any] | None:

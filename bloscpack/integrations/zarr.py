@@ -210,8 +210,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
         value = await run_beside(lambda: self._value(key))
         if value is None:
             return None
-        buffer: Buffer = prototype.buffer.from_bytes(value[_bounds(byte_range, len(value))])
-        return buffer
+        return prototype.buffer.from_bytes(value[_bounds(byte_range, len(value))])
 
     async def get_partial_values(
         self,

@@ -96,8 +96,7 @@ def best_stream(container: Any, name: str) -> Any:
 
 def chapters_of(container: Any) -> list[dict[str, Any]]:
     """Return the chapters of a container, which PyAV 15 does not list."""
-    found: list[dict[str, Any]] = getattr(container, "chapters", list)()
-    return found
+    return getattr(container, "chapters", list)()
 
 
 def display_matrix(frame: Any) -> tuple[int, ...]:

@@ -65,8 +65,7 @@ def default_start_method() -> str:
     with importing:
         import multiprocessing
 
-    method: str = multiprocessing.get_start_method()
-    return method
+    return multiprocessing.get_start_method()
 
 
 def map_in_processes(

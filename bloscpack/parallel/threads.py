@@ -102,8 +102,7 @@ def in_worker() -> bool:
 
 def _imported(module: str, name: str) -> Callable[[], Any] | None:
     """Return a function of a module if the program has imported that module, else None."""
-    function: Callable[[], Any] | None = getattr(sys.modules.get(module), name, None)
-    return function
+    return getattr(sys.modules.get(module), name, None)
 
 
 class _Helper(Thread):

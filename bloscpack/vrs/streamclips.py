@@ -399,8 +399,7 @@ class StreamClip(ShownClip):
 
 
 def _bytes_of(frame: AnyArray) -> memoryview:
-    view: memoryview = frame.reshape(-1).view(np.uint8).data
-    return view
+    return frame.reshape(-1).view(np.uint8).data
 
 
 def _leave(data: memoryview) -> None:

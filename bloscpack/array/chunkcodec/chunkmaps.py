@@ -128,8 +128,7 @@ class _Sample:
 
 def bytes_of(array: AnyArray) -> memoryview:
     """Return the bytes of a contiguous array that is not empty."""
-    view: memoryview = array.data.cast("B")
-    return view
+    return array.data.cast("B")
 
 
 def _ordered(
@@ -150,8 +149,7 @@ def _width(most: int) -> int:
 
 
 def _narrow(values: AnyArray, width: int) -> AnyArray:
-    narrow: AnyArray = values.astype(f"u{width}", copy=False)
-    return narrow
+    return values.astype(f"u{width}", copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +286,7 @@ def _filled(values: AnyArray, good: AnyArray) -> AnyArray:
     flat = good.reshape(-1)
     places = np.where(flat, np.arange(flat.size), -1)
     places[0] = max(places[0], int(np.argmax(flat)))
-    filled: AnyArray = values.reshape(-1)[np.maximum.accumulate(places)].reshape(values.shape)
-    return filled
+    return values.reshape(-1)[np.maximum.accumulate(places)].reshape(values.shape)
 
 
 def _fill_map(items: AnyArray, kind: str, windows: AnyArray, sample: _Sample) -> Candidate | None:

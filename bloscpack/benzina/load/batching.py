@@ -176,8 +176,7 @@ class Filler:
         streams = getattr(self._local, "streams", None)
         if streams is None:
             streams = self._local.streams = SampleStreams(self._seed)
-        found: np.random.Generator = streams.at(self._epoch, key.position, key.repeat)
-        return found
+        return streams.at(self._epoch, key.position, key.repeat)
 
 
 def _shape(sample: AnySample, track: str) -> Shape:

@@ -116,10 +116,7 @@ def _encoder() -> Callable[[Any], bytes]:
 
     Programs replace it there, to store frames with other settings or unchanged.
     """
-    encoder: Callable[[Any], bytes] = getattr(
-        sys.modules.get("bloscpack.gulp.fileio"), "img_to_jpeg_bytes", img_to_jpeg_bytes
-    )
-    return encoder
+    return getattr(sys.modules.get("bloscpack.gulp.fileio"), "img_to_jpeg_bytes", img_to_jpeg_bytes)
 
 
 def encode_frames(frames: Iterable[Any]) -> Iterator[bytes]:

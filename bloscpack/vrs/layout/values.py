@@ -141,8 +141,7 @@ def flatten(value: Any, shape: tuple[int, ...]) -> list[Any]:
     if isinstance(value, np.ndarray):
         if value.shape != shape:
             raise ValueError(f"expected an array of shape {shape}, got shape {value.shape}")
-        numbers: list[Any] = value.ravel().tolist()
-        return numbers
+        return value.ravel().tolist()
     if not shape:
         return [value]
     if isinstance(value, str) or len(value) != shape[0]:
