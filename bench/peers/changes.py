@@ -67,7 +67,7 @@ def _race_commits(races: Arrays) -> None:
 def _race_rows(races: Arrays) -> None:
     """Open a file, change random rows, close it."""
     rng = np.random.default_rng(9)
-    rows = [*map(int, rng.permutation(len(races.array))[: len(races.array) // 8])]
+    rows = [*map(int, rng.permutation(len(races.array))[: len(races.array) // 32])]
     values = rng.permutation(races.array[rows])
     wanted = races.array.copy()
     wanted[rows] = values

@@ -27,7 +27,6 @@ from peers.data import LZ4, ZSTD, ZSTD_SMALL, Spec
 # Tables, and how the keys of their races begin.
 _RACES = {
     "whole": ("read/", "write/"),
-    "threads": ("threads/",),
     "rows": ("row/", "first/"),
     "changes": ("commits", "change/", "changed/"),
     "parts": ("block/", "stride/", "iterate/", "open", "append"),
@@ -41,6 +40,17 @@ _CUT = {"right": "read right", "raised": "refused", "wrong": "wrong, no error"}
 
 def _timings(starts: tuple[str, ...], run: Run) -> Lines:
     return timings([case for case in cases_of(run) if case.key.startswith(starts)], _cell)
+
+
+def _threads_lines(run: Run) -> Lines:
+    """Return a column for each race and number of threads."""
+    columns: dict[str, dict[str, str]] = {}
+    for case in cases_of(run, "threads/"):
+        spec = case.key.removeprefix("threads/")
+        for label in case.seconds:
+            name, count = label.rsplit(", ", 1)
+            columns.setdefault(f"{spec}, {count}", {})[name] = _cell(case, label)
+    return grid("contender", columns, lambda found, name: found[name])
 
 
 def _sizes_and_memory(run: Run) -> Lines:
@@ -244,6 +254,7 @@ PAGES = (
         ),
         {
             **{table: partial(_timings, starts) for table, starts in _RACES.items()},
+            "threads": _threads_lines,
             "sizes": _sizes_and_memory,
             "damage": _damage_lines,
         },

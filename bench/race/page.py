@@ -174,7 +174,7 @@ def text_table(lines: Lines) -> list[str]:
 def items(texts: dict[str, str]) -> list[str]:
     """Return names and their texts as the lines of a Markdown list."""
     return [
-        fill(f"- {name}: {text}", 100, subsequent_indent="  ", break_on_hyphens=False)
+        fill(f"- {name}: {text}", 120, subsequent_indent="  ", break_on_hyphens=False)
         for name, text in texts.items()
     ]
 
