@@ -219,7 +219,13 @@ if TYPE_CHECKING:
     )
     from .notice import notice, warn_unclosed
     from .parallel.arraypool import ArrayPool
-    from .parallel.imports import import_av, import_pillow, importing
+    from .parallel.imports import (
+        compiled_kernels,
+        import_av,
+        import_pillow,
+        importing,
+        optional_library,
+    )
     from .parallel.processes import map_in_processes
     from .parallel.progressbar import ProgressBar, as_progress
     from .parallel.scratch import Scratch
@@ -290,7 +296,7 @@ else:
     types: ProgressOption
     version: __version__
     parallel.arraypool: ArrayPool
-    parallel.imports: import_av import_pillow importing
+    parallel.imports: compiled_kernels import_av import_pillow importing optional_library
     parallel.processes: map_in_processes
     parallel.progressbar: ProgressBar as_progress
     parallel.scratch: Scratch

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..parallel.imports import importing
+from ..parallel.imports import importing, optional_library
 from ..types import AnyArray
 from .colormap import colour, colour_range, encode_png
 from .contactsheet import is_cmyk, spread
@@ -62,14 +62,8 @@ def viewer(array: Any) -> Any:
 
 def _widget(reply: Callable[[dict[str, Any]], Reply]) -> Any:
     """Return a widget whose messages `reply` answers."""
-    try:
-        with importing:
-            import anywidget
-    except ImportError as err:
-        raise ImportError(
-            'widgets of notebooks need anywidget: install it, or "bloscpack[notebook]"',
-            name="anywidget",
-        ) from err
+    with importing, optional_library("it", "notebook", "widgets of notebooks need anywidget"):
+        import anywidget
 
     def on_message(widget: Any, content: object, _: object) -> None:
         answer = answer_of(reply, content)

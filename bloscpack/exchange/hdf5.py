@@ -27,6 +27,7 @@ from ..plugin import (
     UnsupportedError,
     hidden_attrs,
     labelled,
+    optional_library,
     packed_attrs,
     quoted,
     stored_attrs,
@@ -43,10 +44,8 @@ from .library import (
 )
 from .treewriter import REST, NewArray, TreeWriter
 
-try:
+with optional_library("h5py", "hdf5"):
     import h5py
-except ImportError as err:
-    raise ImportError(f"{err}: pip install h5py (or 'bloscpack[hdf5]')", name=err.name) from err
 
 with suppress(ImportError):
     import hdf5plugin  # noqa: F401 - registers filters that many files need

@@ -26,6 +26,7 @@ from ..plugin import (
     beside,
     encoded_items,
     labels_of,
+    optional_library,
     typed,
     types_of,
 )
@@ -34,13 +35,9 @@ from .hdf5 import beside_labels, is_place, is_plain, open_hdf5, refuse_text, wri
 from .library import TargetFile, target_file
 from .treewriter import REST, NewArray, TreeWriter, name_others
 
-try:
+with optional_library("h5netcdf", "netcdf"):
     import h5netcdf
     import h5py
-except ImportError as err:
-    raise ImportError(
-        f"{err}: pip install h5netcdf (or 'bloscpack[netcdf]')", name=err.name
-    ) from err
 
 _WHAT = "a netCDF file"
 _FILTERS: dict[str, Any] = {"compression": "gzip", "shuffle": True}

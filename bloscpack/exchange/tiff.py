@@ -27,6 +27,7 @@ from ..plugin import (
     SeveralArrays,
     UnsupportedError,
     attributes,
+    optional_library,
     quoted,
     stored_attrs,
 )
@@ -34,10 +35,8 @@ from .arraytree import ArrayTree, Node
 from .library import SourceStream, bytes_behind, chosen, errors_of
 from .npy import ItemRows
 
-try:
+with optional_library("tifffile", "tiff"):
     import tifffile
-except ImportError as err:
-    raise ImportError(f"{err}: pip install tifffile (or 'bloscpack[tiff]')", name=err.name) from err
 
 _WHAT = "a TIFF file"
 _MAX_PAGE_NBYTES = 1 << 30

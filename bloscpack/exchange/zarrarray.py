@@ -41,6 +41,7 @@ from ..plugin import (
     is_safe,
     label_or,
     notice,
+    optional_library,
     plain_value,
     quoted,
     typed,
@@ -49,16 +50,12 @@ from .arraytree import ArrayTree, Node, add_text, default_dims
 from .library import SourceStream, errors_of
 from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others
 
-try:
+with optional_library("'zarr>=3.1.4'", "zarr"):
     import zarr
     from zarr.core.common import concurrent_map
     from zarr.core.sync import sync
     from zarr.dtype import parse_dtype
     from zarr.storage import FsspecStore, LocalStore, ZipStore
-except ImportError as err:
-    raise ImportError(
-        f"{err}: pip install 'zarr>=3.1.4' (or 'bloscpack[zarr]')", name=err.name
-    ) from err
 
 _WHAT = "a Zarr store"
 # Attribute with the names of axes in format 2, by convention of xarray.

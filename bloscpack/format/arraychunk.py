@@ -13,19 +13,14 @@ from math import isfinite
 from struct import Struct
 from typing import NamedTuple
 
-try:
-    from .._ext import arraychunk as _arraychunk
-    from .._ext import blosc as _blosc
-except ImportError as err:
-    raise ImportError(
-        f"a compiled kernel is missing or does not load ({err}); build it with "
-        "'pip install .' and run Python in another folder, or with 'python setup.py build_ext "
-        "--inplace' in a source tree"
-    ) from err
-
 from ..exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
+from ..parallel.imports import compiled_kernels
 from ..types import BlockRun, BytesLike, StridedItems
 from .bytefield import unpack_fields
+
+with compiled_kernels():
+    from .._ext import arraychunk as _arraychunk
+    from .._ext import blosc as _blosc
 
 VERSION = 0x82
 REVISION = 1

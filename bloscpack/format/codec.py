@@ -15,19 +15,13 @@ from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-try:
+from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
+from ..parallel.imports import compiled_kernels, importing
+from ..types import BlockRun, BytesLike, StridedItems
+
+with compiled_kernels():
     from .._ext import blosc as _blosc
     from .._ext import snappy as _snappy
-except ImportError as err:
-    raise ImportError(
-        f"a compiled kernel is missing or does not load ({err}); build it with "
-        "'pip install .' and run Python in another folder, or with 'python setup.py build_ext "
-        "--inplace' in a source tree"
-    ) from err
-
-from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
-from ..parallel.imports import importing
-from ..types import BlockRun, BytesLike, StridedItems
 
 if TYPE_CHECKING:  # most files need none
     from .arraychunk import ArrayChunkHead, ArrayChunkHeader

@@ -13,15 +13,12 @@ from ..array.arraylike import as_array
 from ..array.layout import auto_params, is_fortran, stored_bytes
 from ..exceptions import CodecError
 from ..format.codec import ChunkHeader, decode_into, encode
+from ..parallel.imports import optional_library
 from .zarrlayout import ARRAY_CHUNK_CODEC
 
-try:
+with optional_library("numcodecs", "zarr"):
     from numcodecs.abc import Codec
     from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray_like
-except ImportError as err:
-    raise ImportError(
-        f"{err}: pip install numcodecs (or 'bloscpack[zarr]')", name=err.name
-    ) from err
 
 __all__ = ["ArrayChunkCodec"]
 

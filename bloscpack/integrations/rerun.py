@@ -12,7 +12,7 @@ from typing import Any
 
 from ..display.framerate import rate_in
 from ..exceptions import BloscpackError, UnsupportedError, WrongKindError
-from ..parallel.imports import importing
+from ..parallel.imports import importing, optional_library
 from .pictures import Picture, check_drawable, native, pictures, whole
 
 __all__ = ["main"]
@@ -60,13 +60,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _rerun() -> Any:
-    try:
-        with importing:
-            import rerun
-    except ImportError as err:
-        raise ImportError(
-            f"{err}: pip install rerun-sdk (or 'bloscpack[rerun]')", name=err.name
-        ) from err
+    with importing, optional_library("rerun-sdk", "rerun"):
+        import rerun
     return rerun
 
 

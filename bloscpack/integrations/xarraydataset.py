@@ -22,17 +22,14 @@ from ..array.axislabels import (
     typed,
 )
 from ..exceptions import NotFoundError, UnsupportedError
+from ..parallel.imports import optional_library
 from ..types import AnyArray
 
-try:
+with optional_library("'xarray>=2025.7'", "xarray"):
     import xarray as xr
     from xarray.backends import BackendArray
     from xarray.coders import CFTimedeltaCoder
     from xarray.core import indexing
-except ImportError as err:
-    raise ImportError(
-        f"{err}: pip install 'xarray>=2025.7' (or 'bloscpack[xarray]')", name=err.name
-    ) from err
 
 __all__ = ["dataset_of", "variable_name", "xr"]
 

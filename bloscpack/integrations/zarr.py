@@ -19,11 +19,12 @@ from ..array.arraymetadata import new_array, stored_view
 from ..array.attrs import plain
 from ..container.front import Verify
 from ..exceptions import UnsupportedError
+from ..parallel.imports import optional_library
 from ..parallel.threads import run_beside
 from ..types import AnyArray
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
-try:
+with optional_library("'zarr>=3.1.4'", "zarr"):
     import zarr
     from zarr.abc.store import (
         ByteRequest,
@@ -33,10 +34,6 @@ try:
         SuffixByteRequest,
     )
     from zarr.core.buffer import Buffer, BufferPrototype
-except ImportError as err:
-    raise ImportError(
-        f"{err}: pip install 'zarr>=3.1.4' (or 'bloscpack[zarr]')", name=err.name
-    ) from err
 
 __all__ = ["BloscpackStore", "as_zarr"]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...plugin import BloscpackError, UnsupportedError
+from ...plugin import BloscpackError, UnsupportedError, optional_library
 from ..codec.codecconfig import DEFAULT_MAX_PIXELS
 from ..codec.colour import PLANES
 from ..codec.decoder import Decoder, is_full_range
@@ -23,12 +23,8 @@ from ..mp4.samplelayout import InnerTrack
 from .batching import Filler, Task, naming_sample
 from .recipe import Numbers, Recipe
 
-try:
+with optional_library("it", "torch", "tensors need torch"):
     import torch
-except ImportError as err:
-    raise ImportError(
-        'tensors need torch: install it, or "bloscpack[torch]"', name="torch"
-    ) from err
 
 # Samples per task: enough to keep the device busy, few enough for its memory.
 _MAX_TASK = 32

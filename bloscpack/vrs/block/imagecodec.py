@@ -24,6 +24,7 @@ from ...plugin import (
     import_av,
     import_pillow,
     importing,
+    optional_library,
 )
 from . import jxl
 from .normalization import normalize, planar_to_rgb
@@ -133,14 +134,9 @@ def _plain(pixels: AnyArray) -> AnyArray:
 
 
 def _decode_jxl(data: BytesLike) -> AnyArray:
-    try:
-        with importing:
-            import pillow_jxl  # noqa: F401 - importing it registers the plugin with Pillow
-    except ImportError as err:
-        raise ImportError(
-            'JPEG XL images need a Pillow plugin: install pillow-jxl-plugin, or "bloscpack[vrs]"',
-            name="pillow_jxl",
-        ) from err
+    need = "JPEG XL images need a Pillow plugin"
+    with importing, optional_library("pillow-jxl-plugin", "vrs", need):
+        import pillow_jxl  # noqa: F401 - importing it registers the plugin with Pillow
     pillow = import_pillow()
     width, height = jxl.image_size(data)
     if _RGBA_NBYTES * width * height > max(image.MAX_NBYTES, image.MAX_EXPANSION * len(data)):

@@ -14,17 +14,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-try:
-    from ..._ext import record as _record
-except ImportError as err:
-    raise ImportError(
-        f"a compiled kernel is missing or does not load ({err}); build it with "
-        "'pip install .' and run Python in another folder, or with 'python setup.py build_ext "
-        "--inplace' in a source tree"
-    ) from err
-
-from ...plugin import BytesLike, CodecError, UnsupportedError, new_bytes
+from ...plugin import BytesLike, CodecError, UnsupportedError, compiled_kernels, new_bytes
 from .format import Compression
+
+with compiled_kernels():
+    from ..._ext import record as _record
 
 # Payloads of fewer bytes are stored uncompressed (reference 1.4.0, ``Compressor.cpp``).
 MIN_COMPRESSED_NBYTES = 250
