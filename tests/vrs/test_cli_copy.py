@@ -174,6 +174,12 @@ def test_fix_index(blpk: Blpk, yard: Path) -> None:
     assert "index rebuilt" in ended.err
     assert blpk("vrs", "check", "cut.vrs").code == 0
     assert checksum("cut.vrs") == checksum(yard)
+    with vrs.open(yard) as recording:
+        end = recording.table.offset.max() + 5
+    for target in (["lossy.vrs"], []):
+        Path("lost.vrs").write_bytes(data[:end])
+        ended = blpk("vrs", "fix-index", "lost.vrs", *target, "--json")
+        assert (ended.code, ended.json["status"], ended.json["nrecords"]) == (3, "damaged", 24)
     assert blpk("vrs", "fix-index", "cut.vrs", "new.vrs").code == 1
     assert blpk("vrs", "fix-index", "-", stdin=data).code == 2
     assert blpk("vrs", "fix-index", "-", "piped.vrs", stdin=data).code == 0

@@ -206,13 +206,18 @@ def test_overwriting_removes_chunks_but_no_other_recording(tmp_path: Path) -> No
     assert len(list(tmp_path.iterdir())) == 4
     with vrs.create(tmp_path / "a_4"):
         pass
+    # Refused at once, and not when the fourth chunk is needed; without chunks it is in no way.
+    with pytest.raises(FileExistsError, match="a_4"):
+        vrs.create(path, overwrite=True, chunk_nbytes=1000)
+    assert len(vrs.open(path)) == 3
+    (tmp_path / "a_4").rename(tmp_path / "a_04")
     with vrs.create(path, overwrite=True, chunk_nbytes=1000) as recording:
         recording_stream(recording).write_payload("data", 7, b"new")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "a_1", "a_4"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "a_04", "a_1"]
     with vrs.open(path) as ours:
         assert [record.timestamp for record in ours] == [7.0]
     # A recording of another name that is in the way of a chunk stays.
-    (tmp_path / "a_4").rename(tmp_path / "b_1")
+    (tmp_path / "a_04").rename(tmp_path / "b_1")
     with vrs.create(tmp_path / "b"):
         pass
     with pytest.raises(FileExistsError, match="b_1"):

@@ -4,6 +4,7 @@ import argparse
 from dataclasses import asdict
 
 from ...plugin import (
+    STATUS_NAMES,
     STDIO,
     Console,
     ExitCode,
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Repair, or copy."""
+    """Repair, or copy; return 3 if records are missing."""
     from ..edit.indexrepair import fix_index
 
     console = Console(args)
@@ -55,7 +56,13 @@ def run(args: argparse.Namespace) -> int:
         repair = fix_index(where, args.target, progress=progress)
     for note in repair.notes:
         console.note(f"{shown_name(args.file_)}: {note}")
-    document = {"path": shown_name(args.file_), "target": args.target, **asdict(repair)}
+    code = ExitCode.OK if repair.is_whole else ExitCode.DAMAGED
+    document = {
+        "path": shown_name(args.file_),
+        "target": args.target,
+        "status": STATUS_NAMES[code],
+        **asdict(repair),
+    }
     text = f"{_ACTIONS[repair.action]}: {repair.nrecords} records"
     print_done(args, "vrs fix-index", document, args.target or args.file_, text)
-    return ExitCode.OK
+    return code

@@ -9,7 +9,7 @@ in the file at every moment.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ from ..format.recordindex import (
     RecordTable,
 )
 from ..read.filesource import ChunkedSource, open_recording_source
+from ..read.openreport import Report
 from ..read.recordlist import Listing, find_split_header, scan_listing
 from ..recording import Recording, open_quietly
 from .copying import copy
@@ -64,11 +65,14 @@ class IndexRepair:
         Records that can be found now.
     notes : tuple of str
         Faults that were found, and losses.
+    is_whole : bool
+        Whether no record was lost: all bytes that are not records were those of an old index.
     """
 
     action: str
     nrecords: int
     notes: tuple[str, ...]
+    is_whole: bool = True
 
 
 def fix_index(
@@ -117,15 +121,21 @@ def fix_index(
     if dst is not None:
         with open_quietly(path, index="rebuild") as recording:
             report = copy(recording, dst, progress=progress)
-            return IndexRepair("copied", report.nrecords, tuple(recording.report.lines()[1:]))
+            notes = tuple(recording.report.lines()[1:])
+            is_whole = _is_whole(recording, recording.report)
+            return IndexRepair("copied", report.nrecords, notes, is_whole)
     target = os.path.realpath(path)
     with open_quietly(path) as recording, open_recording_source(path) as source:
         header = FileHeader.unpack(source.read_at(0, FILE_HEADER_SIZE))
         nfiles = len(source.parts)
         listing = scan_listing(source, header, resync=True)
-        notes = tuple(recording.report.lines())
-        if _is_right(recording, listing):
-            return IndexRepair("none", len(recording), notes)
+        found = recording.report
+        is_right = _is_right(recording, listing)
+        if not is_right:  # records that an index lists are lost if their headers are damaged
+            found = replace(found, gaps=tuple(listing.gaps))
+        notes, is_whole = tuple(found.lines()), _is_whole(recording, found)
+        if is_right:
+            return IndexRepair("none", len(recording), notes, is_whole)
         refuse_url(path, "repaired")
         if len(source.parts) < nfiles:
             # An index would leave these files out for good, though they may only be damaged.
@@ -139,10 +149,16 @@ def fix_index(
             with open_quietly(path, index="rebuild") as whole:
                 place: Literal["front", "end"] = "front" if header.version == "VRS2" else "end"
                 copy(whole, target, index=place, overwrite=True, progress=progress)
-            return IndexRepair("rewritten", nrecords, notes)
+            return IndexRepair("rewritten", nrecords, notes, is_whole)
         else:
             raise _in_several(source, _DAMAGED)
-        return IndexRepair("in place", nrecords, notes)
+        return IndexRepair("in place", nrecords, notes, is_whole)
+
+
+def _is_whole(recording: Recording, report: Report) -> bool:
+    """Return whether no record was lost; a truncated or damaged index may have been."""
+    index_at = recording._content.header.index_offset
+    return not report.nmissing and all(gap.offset == index_at for gap in report.gaps)
 
 
 def _is_right(recording: Recording, listing: Listing) -> bool:

@@ -6,6 +6,7 @@ and the records show which neighbours belong to a recording: `ChunkedSource.keep
 """
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -168,6 +169,15 @@ def chunk_path(path: str, number: int) -> str:
     if not number:
         return path
     return f"{path[:-1] if path.endswith('_0') else path + '_'}{number}"
+
+
+def numbered_files(path: str) -> list[str]:
+    """Return the files whose names are those of chunks of `path`, also behind a gap."""
+    folder = os.path.dirname(path)
+    stem = os.path.basename(chunk_path(path, 1))[:-1]
+    pattern = re.compile(rf"{re.escape(stem)}[1-9][0-9]*")
+    names = filter(pattern.fullmatch, os.listdir(folder or os.curdir))
+    return [os.path.join(folder, name) for name in sorted(names)]
 
 
 def find_neighbours(path: str) -> list[str]:

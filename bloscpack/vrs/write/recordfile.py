@@ -46,7 +46,7 @@ from ..format.recordindex import (
     Entries,
     classic_nbytes,
 )
-from ..read.filesource import chunk_path, find_neighbours
+from ..read.filesource import chunk_path, find_neighbours, numbered_files
 
 MAX_RECORD_NBYTES = 0xFFFFFFFF
 """Limit of the size of a record, its header included: less than 4 GiB."""
@@ -108,7 +108,7 @@ class RecordFile:
         # Before anything is removed: a caller that gets an error still has the old recording.
         chunks = find_neighbours(path) if replaced else []
         if chunk_nbytes is not None:
-            chunks.append(chunk_path(path, 1))
+            chunks += numbered_files(path)
         refuse_present(chunks, replaced)
         self._head = self._fd = self._replace(replaced) if replaced else self._create(path)
         self._offset = 0
