@@ -67,7 +67,7 @@ def recover_recording(
             whole += rows
             for damage in lost:
                 found.add(damage)
-        if not whole:
+        if not whole and (len(recording) or found.nfaults):
             raise FormatError("no whole record was found: nothing can be saved")
         chosen = Selection(recording._content, np.array(whole, np.int64))
         streams = recording.table.streams  # also those of which no record is left

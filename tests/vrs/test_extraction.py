@@ -332,6 +332,16 @@ def test_empty_blocks_make_no_files(tmp_path: Path) -> None:
     assert report.nfiles == {"metadata": 1}
 
 
+@pytest.mark.parametrize(
+    "text", ["audio/pcm/int16le/channels=1", "audio/opus", "image/raw", "image/size=20/raw+empty"]
+)
+def test_blocks_of_unknown_coding_are_counted(tmp_path: Path, text: str) -> None:
+    recording = made({"RF:Data:1": text}, bytes(20), bytes(20))
+    report = extract(recording, tmp_path / "all")
+    assert (report.nleft_out, report.damage, report.nfiles) == (2, [], {"metadata": 1})
+    assert extract(recording, tmp_path / "some", kinds=["metadata"]).nleft_out == 0
+
+
 def test_progress_counts_stored_bytes(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     with made({"RF:Data:1": "data_layout/size=0"}, *[b""] * 1200) as recording:

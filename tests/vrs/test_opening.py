@@ -133,6 +133,17 @@ def test_any_cut_into_chunks(tmp_path: Path, index: str, zstd: bool, cut: int) -
             assert recording.report.notes == ()
 
 
+def test_a_cut_in_the_last_whole_record_of_a_truncated_file(tmp_path: Path) -> None:
+    built = build(numbered(8, 30), "none")
+    place = built.offsets[6] + 5
+    (tmp_path / "x").write_bytes(built.data[:place])
+    for nbytes in (0, 32, 40):
+        (tmp_path / "x_1").write_bytes(built.data[place : built.offsets[7] + nbytes])
+        with vrs.open(tmp_path / "x") as recording:
+            assert payloads(recording) == expected(built)[:7]
+            assert recording.report.notes == ()
+
+
 @pytest.mark.parametrize("index", ["end", "front", "none"])
 @pytest.mark.parametrize("cut", [0, 1, 33])
 def test_an_unrelated_neighbour_is_left_alone(tmp_path: Path, index: str, cut: int) -> None:

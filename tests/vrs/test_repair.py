@@ -11,7 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import vrs
-from bloscpack.exceptions import FileChangedError, UnsupportedError
+from bloscpack.exceptions import FileChangedError, FormatError, UnsupportedError
 from tests.faults.disk import Crash, StoppingDisk, installed
 from tests.faults.power import Recorder, after_cut
 from tests.oracle import Oracle
@@ -126,6 +126,14 @@ def test_a_damaged_record_is_not_a_fault_of_the_index(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert vrs.fix_index(path).action == "none"
     assert path.read_bytes() == before
+    # If an entry is wrong besides, the records are those of a scan, which does not find this one.
+    pack_into("<d", built.data, built.index_offset + 32 + 14 + 2 * 19, 4.5)
+    path.write_bytes(built.data)
+    repaired = vrs.fix_index(path)
+    assert (repaired.action, repaired.nrecords, repaired.is_whole) == ("rewritten", 8, False)
+    assert repaired.notes[0].endswith("bytes before it, but that record has 52")
+    with vrs.open(path) as recording:
+        assert len(recording) == 8
 
 
 def test_damage_between_records(tmp_path: Path) -> None:
@@ -335,6 +343,20 @@ def test_a_file_that_grows_during_the_repair(
     with pytest.raises(FileChangedError):
         vrs.fix_index(path)
     assert path.read_bytes() == before + b"more"
+
+
+def test_a_recording_without_records_is_recovered_unless_it_is_damaged(tmp_path: Path) -> None:
+    with vrs.create(tmp_path / "a.vrs", tags={"who": "me"}) as recording:
+        recording.stream("imu", tags={"role": "eye"})
+    report = bp.recover(tmp_path / "a.vrs", tmp_path / "b.vrs")
+    assert (report.ok, report.saved, report.nchunks) == (True, 0, 0)
+    with vrs.open(tmp_path / "b.vrs") as recovered:
+        assert dict(recovered.file_tags) == {"who": "me"}
+        assert [dict(stream.tags) for stream in recovered.streams.values()] == [{"role": "eye"}]
+    with open(tmp_path / "a.vrs", "ab") as file:
+        file.write(b"damage" * 9)
+    with pytest.raises(FormatError, match="no whole record"):
+        bp.recover(tmp_path / "a.vrs", tmp_path / "c.vrs")
 
 
 def test_a_recovered_recording_has_streams_without_records(tmp_path: Path) -> None:

@@ -57,5 +57,12 @@ def run(args: argparse.Namespace) -> int:
         f"{report.nrecords} records, {report.nfiles.total()} files ({kinds or 'none'}), "
         f"{double_pretty_size(report.nbytes)}"
     )
-    counts = {"nrecords": report.nrecords, "nfiles": dict(report.nfiles), "nbytes": report.nbytes}
+    if report.nleft_out:
+        console.note(f"{report.nleft_out} blocks have no file: their size or coding is not known")
+    counts = {
+        "nrecords": report.nrecords,
+        "nfiles": dict(report.nfiles),
+        "nleft_out": report.nleft_out,
+        "nbytes": report.nbytes,
+    }
     return report_extract(args, "vrs extract", report.damage, counts, text)

@@ -59,12 +59,16 @@ class ExtractReport:
         Total size of the files.
     damage : list of RecordDamage
         Damaged records and blocks, which are missing from the files.
+    nleft_out : int
+        Blocks without a file that are not damaged: the recording does not say what they are, or
+        WAV does not hold their samples. The metadata say which.
     """
 
     nrecords: int = 0
     nfiles: Counter[str] = field(default_factory=Counter)
     nbytes: int = 0
     damage: list[RecordDamage] = field(default_factory=list)
+    nleft_out: int = 0
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ class _Extracted:
     stream: str
     parts: list[tuple[Document, _Part]] = field(default_factory=list)
     damage: list[RecordDamage] = field(default_factory=list)
+    nleft_out: int = 0
     is_read: bool = True
 
 
@@ -165,7 +170,10 @@ def _extract_record(record: Record, kinds: set[str]) -> _Extracted:
             elif block.kind in kinds and block.nbytes:
                 # An empty block makes no file, as a format may list thousands of them at no cost.
                 extracted.parts.append((document, _part_of(block, number)))
+            elif block.kind == "unsupported" and kinds:
+                extracted.nleft_out += 1
         except UnsupportedError as err:
+            extracted.nleft_out += 1
             document["error"] = message_of(err)
         except BloscpackError as err:
             extracted.damage.append(record_damage(record, err, number))
@@ -229,6 +237,7 @@ class _Files:
         if with_line:
             self.write_line(extracted.entry)
         self._report.damage += extracted.damage
+        self._report.nleft_out += extracted.nleft_out
         self._report.nrecords += extracted.is_read
 
     def write_line(self, document: Document) -> None:

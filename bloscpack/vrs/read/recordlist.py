@@ -263,7 +263,7 @@ def _find_stranger(source: ChunkedSource, scan: Scan) -> int | None:
     for number, part in enumerate(source.parts[1:], 1):
         index = int(np.searchsorted(offsets, part.start))
         if index == len(offsets):
-            if scan.end != source.size() or scan.end == part.start:
+            if scan.end == part.start or not _has_rest(source, scan, int(offsets[-1:].sum())):
                 return number
         elif index:
             before = _header_at(source, int(offsets[index - 1]))
@@ -282,6 +282,16 @@ def _find_stranger(source: ChunkedSource, scan: Scan) -> int | None:
         ):
             return number
     return None
+
+
+def _has_rest(source: ChunkedSource, scan: Scan, last: int) -> bool:
+    """Return whether the source ends with the last record, at `last`, or a truncated next one."""
+    left = source.size() - scan.end
+    if left < RECORD_HEADER_SIZE or not scan.end:
+        return not left
+    following = _header_at(source, scan.end)
+    is_next = following.previous_size == _header_at(source, last).size
+    return is_next and following.fault() is None and following.size > left
 
 
 def _header_at(source: ChunkedSource, offset: int) -> RecordHeader:
