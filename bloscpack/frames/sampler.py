@@ -120,6 +120,30 @@ def _refuse_paths(source: Any) -> None:
         )
 
 
+def _parts_of(dataset: Any) -> Iterator[Any]:
+    """Yield what a dataset wraps, by the attributes of torch's ``Subset`` and ``ConcatDataset``."""
+    held = getattr(dataset, "datasets", ())
+    yield from held.values() if isinstance(held, Mapping) else held
+    if hasattr(dataset, "dataset"):
+        yield dataset.dataset
+
+
+def wrapped_datasets(dataset: Any) -> list[Any]:
+    """Return the `FrameDataset` objects that a dataset wraps."""
+    found = []
+    for part in _parts_of(dataset):
+        is_ours = hasattr(part, "_settings") and hasattr(part, "set_epoch")
+        found += [part] if is_ours else wrapped_datasets(part)
+    return found
+
+
+def _drops_epochs(dataset: Any) -> bool:
+    """Return whether a `FrameDataset` gets other indices than those that a `ClipSampler` yields."""
+    if hasattr(dataset, "indices") or hasattr(dataset, "cumulative_sizes"):
+        return bool(wrapped_datasets(dataset))
+    return any(map(_drops_epochs, _parts_of(dataset)))
+
+
 class ClipSampler:
     """Sampler of all clips once per epoch, in an order that can be resumed at any point.
 
@@ -179,6 +203,12 @@ class ClipSampler:
         batch_size: int | None = None,
         drop_last: bool = False,
     ) -> None:
+        if _drops_epochs(source_or_len):
+            raise ValueError(
+                f"a {type(source_or_len).__name__} drops the epochs of a ClipSampler, so that the "
+                "random windows of the FrameDataset in it would repeat: pass it to FrameLoader or "
+                "FrameStream, or pass its length here and call the FrameDataset's set_epoch"
+            )
         # Settings of the items, if they come from a dataset of ours; read when a state is made.
         self._items: Callable[[], dict[str, Any]] = getattr(source_or_len, "_settings", dict)
         if isinstance(source_or_len, Sized | os.PathLike):

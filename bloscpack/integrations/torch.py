@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
-from ..frames.sampler import ClipIndex, ClipSampler, check_settings
+from ..frames.sampler import ClipIndex, ClipSampler, check_settings, wrapped_datasets
 from ..keywords import explain_keywords, word
 from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
@@ -50,7 +50,7 @@ class FrameDataset:
         `FileChangedError`. Or a function without arguments that opens a source and is called once
         in each process. Or an open source, which must be picklable if workers are spawned.
     clips : sequence of str, optional
-        Ids of the clips to take, in this order; by default all.
+        Ids of the clips to take, in this order, at least one; by default all.
     length : int, optional
         Frames per item; by default an item is a whole clip.
     stride : int, default 1
@@ -102,7 +102,9 @@ class FrameDataset:
     ========  ==================================================================================
 
     Random numbers differ from epoch to epoch if the indices come from a `ClipSampler`, or if
-    `set_epoch` is called before each epoch (persistent workers do not see that call).
+    `set_epoch` is called before each epoch (persistent workers do not see that call). torch's
+    ``Subset`` and ``ConcatDataset`` hand on plain numbers: a `FrameLoader` or `FrameStream` of them
+    sets the epoch.
 
     If clips have metadata, or frames of several shapes, give the loader
     ``collate_fn=collate_clips``.
@@ -265,6 +267,19 @@ class _Verified:
         return self._dataset._coded(indices)
 
 
+class _Wrapped:
+    """A dataset that wraps ours, which learn the epoch in the process that reads."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitems__(self, indices: list[ClipIndex]) -> list[Any]:
+        return _items(self.dataset, indices)
+
+
 def _same(batch: Any) -> Any:
     return batch
 
@@ -334,6 +349,8 @@ class FrameLoader(Passes, DataLoader[Any]):  # type: ignore[misc]
         if isinstance(dataset, FrameDataset) and dataset._device is not None:
             self._on_device = dataset, collate_fn
             dataset, collate_fn = _Verified(dataset), _same
+        elif wrapped_datasets(dataset):
+            dataset = _Wrapped(dataset)
         super().__init__(dataset, batch_sampler=self._sampler, collate_fn=collate_fn, **options)
 
     def __iter__(self) -> Iterator[Any]:
@@ -438,6 +455,8 @@ def _worker() -> tuple[int, int]:
     return (0, 1) if info is None else (info.id, info.num_workers)
 
 
-def _items(dataset: Any, indices: list[int]) -> list[Any]:
+def _items(dataset: Any, indices: list[ClipIndex]) -> list[Any]:
+    for part in wrapped_datasets(dataset):
+        part.set_epoch(indices[0].epoch)
     read = getattr(dataset, "__getitems__", None)
     return [dataset[index] for index in indices] if read is None else read(indices)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-from torch.utils.data import DataLoader
+from torch.utils.data import ConcatDataset, DataLoader, StackDataset, Subset
 
 from bloscpack.integrations.torch import ClipSampler, FrameDataset, FrameLoader, FrameStream
 
@@ -212,3 +212,43 @@ def as_batch(items: list[Any]) -> Any:
     from bloscpack.integrations.torch import collate_clips
 
     return collate_clips(items)
+
+
+def wrapped(kind: str) -> Any:
+    made = dataset()
+    if kind == "subset":
+        return Subset(made, range(21))
+    if kind == "both":
+        halves = Subset(made, range(10)), Subset(made, range(10, 21))
+        return Subset(ConcatDataset(halves), range(21))
+    return StackDataset(Subset(made, range(21)))
+
+
+@pytest.mark.parametrize("kind", ["subset", "both"])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_random_windows_behind_other_datasets(kind: str, workers: int) -> None:
+    """They are those of the dataset itself, so that they differ from epoch to epoch."""
+    loader = FrameLoader(wrapped(kind), 4, seed=2, num_workers=workers)
+    assert len(loader.dataset) == 21  # type: ignore[arg-type]
+    assert taken(loader) + taken(loader) == two_epochs()
+    stream: Any = FrameStream(wrapped(kind), 4, seed=2)
+    batches = DataLoader(stream, batch_size=None, num_workers=workers)
+    assert taken(batches) == two_epochs()[:NBATCHES]
+    stream.set_epoch(1)
+    assert taken(batches) == two_epochs()[NBATCHES:]
+
+
+@pytest.mark.parametrize("kind", ["subset", "both"])
+def test_a_sampler_whose_epochs_would_be_lost(kind: str) -> None:
+    with pytest.raises(ValueError, match="would repeat: pass it to FrameLoader or FrameStream"):
+        ClipSampler(wrapped(kind))
+    with pytest.raises(ValueError, match="a StackDataset drops the epochs"):
+        ClipSampler(wrapped("stack"))
+    assert len(ClipSampler(len(wrapped(kind)))) == len(ClipSampler(StackDataset(dataset()))) == 21
+
+
+def test_no_clips() -> None:
+    with pytest.raises(ValueError, match="clips is empty"):
+        FrameDataset(source, clips=[])
+    with pytest.raises(ValueError, match="all 21 clips have less than the 13 frames"):
+        FrameDataset(source, length=13, short="skip")

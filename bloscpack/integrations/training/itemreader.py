@@ -80,6 +80,8 @@ class ItemReader:
         opened = self._where.source()
         clips = given.get("clips")
         self._clips = None if clips is None else text_list("clips", clips)
+        if clips is not None and not self._clips:
+            raise ValueError("clips is empty: name at least one clip, or pass None for all")
         for clip in self._clips or ():
             if clip not in opened:
                 raise NotFoundError(f"clip {clip!r:.80} is not in {opened.name}")
@@ -89,6 +91,12 @@ class ItemReader:
             ids = opened.keys() if self._clips is None else self._clips
             counts = [self._windows.count(len(opened[clip])) for clip in ids]
             self._ends = np.cumsum(counts, dtype=np.int64)
+            if counts and not self._ends[-1]:
+                raise ValueError(
+                    f"all {len(counts)} clips have less than the {self._windows.span} frames that "
+                    "an item spans, and short='skip' leaves them out: pass a smaller length or "
+                    "stride, or another 'short'"
+                )
         self._digest: str | None = None
         self._nclips = len(opened) if self._clips is None else len(self._clips)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict, TypeVar
 
-from ...frames.sampler import ClipSampler
+from ...frames.sampler import ClipSampler, wrapped_datasets
 
 Batch = TypeVar("Batch")
 
@@ -22,7 +22,8 @@ def sampler_of_batches(dataset: Any, batch_size: int, order: Order) -> ClipSampl
     """Return the sampler of a loader; TypeError for items without batches, as torch has them."""
     if batch_size is None:
         raise TypeError("batch_size must be an integer, not None: items come in batches")
-    return ClipSampler(dataset, batch_size=batch_size, **order)
+    items = len(dataset) if wrapped_datasets(dataset) else dataset
+    return ClipSampler(items, batch_size=batch_size, **order)
 
 
 class Passes:
