@@ -6,6 +6,7 @@ under "name", and its target under "target" or "label".
 """
 
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, TypedDict, cast
@@ -42,6 +43,7 @@ from .mp4.format import INPUT, pack_name
 from .names import IdTable, NameTable
 from .packing import pack
 from .sample import Sample, name_text
+from .splits import resolve_splits
 from .writer import Writer
 
 _INT64 = np.iinfo(np.int64)
@@ -88,7 +90,8 @@ def _writer(source: FrameSource, job: CopyJob) -> "SampleCopier | PictureEncoder
 def _splits_of(source: FrameSource, count: int) -> dict[str, tuple[int, int]] | None:
     """Return the splits of a dataset of `count` samples, or of a store that has its attributes.
 
-    None for a store that has only some of the samples, which the splits number.
+    None for a store that has only some of the samples, which the splits number, and for attributes
+    of another form.
     """
     kept = attrs_of(source).get("benzina")
     splits = kept.get("splits") if isinstance(kept, Mapping) else None
@@ -96,7 +99,9 @@ def _splits_of(source: FrameSource, count: int) -> dict[str, tuple[int, int]] | 
         return None
     if kept.get("nsamples") != count:
         return None
-    return {str(name): (span[0], span[1]) for name, span in splits.items()}
+    with suppress(TypeError, ValueError):
+        return {k: (of.start, of.stop) for k, of in resolve_splits(splits, count).items()}
+    return None
 
 
 class SampleCopier:

@@ -35,8 +35,8 @@ def recover_dataset(
     """Write a new dataset with every sample of a damaged one that can be parsed.
 
     Pictures are not decoded. If the targets or names of the dataset are damaged, those inside the
-    samples are taken. A split keeps its samples that are left. `progress` is called with (samples
-    done, samples in total).
+    samples are taken. A split keeps its samples that are left. Notices name the tracks of other
+    programs, which are not copied. `progress` is called with (samples done, samples in total).
 
     Raises
     ------
@@ -56,7 +56,9 @@ def recover_dataset(
                 writer.add_encoded(sample.data, entries.target(sample), entries.name(sample))
                 if progress is not None:
                     progress(len(writer), len(whole))
-        return found.report("sample", dataset.name, len(dataset), nbytes, saved=len(whole))
+        report = found.report("sample", dataset.name, len(dataset), nbytes, saved=len(whole))
+        report.notices.extend(f"{what} is not copied" for what in dataset._content.other_tracks)
+        return report
 
 
 def _is_whole(sample: Sample, found: Findings) -> bool:

@@ -184,12 +184,16 @@ def map_clips(
     >>> bp.frames.map_clips("clips.blp", lambda clip: (clip.id, float(clip[:].mean())))
     [('clip0', 0.0), ('clip1', 1.0), ('clip2', 2.0)]
     """
+    if batch is not None and batch < 1:
+        raise ValueError(f"batch must be at least 1, not {batch}")
+    if compute and not hasattr(source, "keys"):
+        with open_frames(source) as opened:
+            return map_clips(opened, function, ids=ids, batch=batch)
+    # A source that is opened for a `Delayed` is closed with it.
     opened: FrameSource = source if hasattr(source, "keys") else open_frames(source)
     wanted = list(opened.keys()) if ids is None else text_list("ids", ids)
     if batch is None:
         batch = max(1, min(_MAX_BATCH, len(wanted) // _MAX_BATCH))
-    if batch < 1:
-        raise ValueError(f"batch must be at least 1, not {batch}")
     # One node of the graph, so that each worker opens the source once.
     shared = dask.delayed(opened, pure=False, traverse=False)
     call = dask.delayed(_call, pure=False)

@@ -120,6 +120,20 @@ def test_splits_are_not_those_of_some_of_the_clips(tmp_path: Path) -> None:
         assert (list(opened), opened.splits) == (["1", "2"], {})
 
 
+@pytest.mark.parametrize(
+    "splits", [{"train": 3}, {"train": [1]}, {"train": ["a", "b"]}, {"train": [0, 9]}, {"": [0, 1]}]
+)
+def test_splits_of_other_programs_are_left_out(tmp_path: Path, splits: Any) -> None:
+    attrs = {"benzina": {"nsamples": 1, "splits": splits}}
+    with bp.frames.create(tmp_path / "s.blp", attrs=attrs) as store:
+        store.append("a", photo(9, 8, 1)[None])
+    with pytest.warns(BloscpackWarning, match="left out"):
+        done = bp.convert(tmp_path / "s.blp", tmp_path / "b.bzna", tile=16)
+    assert done.left_out == ("attribute 'benzina' of the file",)
+    with benzina.open(tmp_path / "b.bzna") as opened:
+        assert (len(opened), opened.splits) == (1, {})
+
+
 def test_samples_are_copied_between_datasets_byte_for_byte(dataset: Path, tmp_path: Path) -> None:
     found = bp.convert(dataset, tmp_path / "b.bzna")
     assert found == bp.Conversion("benzina", 4, 4, 4)

@@ -289,3 +289,12 @@ def test_names_past_the_end(written: Written) -> None:
         with pytest.raises(TruncatedError, match="sample 2 of 'bzna_fname'"):
             dataset.names  # noqa: B018 - read here
         assert dataset[2].data
+
+
+def test_tracks_of_others_that_a_recovered_dataset_lacks(
+    written: Callable[[Change], Path], tmp_path: Path
+) -> None:
+    path = written(lambda data: data.replace(b"bzna_thumb", b"else_thumb"))
+    report = bp.recover(path, tmp_path / "new.bzna")
+    assert (report.saved, report.damage) == (5, [])
+    assert report.notices == ["track 'else_thumb' is not copied"]

@@ -24,6 +24,7 @@ from bloscpack.exceptions import ChecksumMismatch, FileChangedError, NotFoundErr
 from bloscpack.format.codec import CodecError  # noqa: E402
 from bloscpack.integrations.dask import from_bloscpack, map_clips, save  # noqa: E402
 
+from ..openfiles import open_files  # noqa: E402
 from ..strategies import AnyArray, fill  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("two_threads")
@@ -412,6 +413,7 @@ class TestMapClips:
             return clip.id, int(clip[:].sum()), clip.meta["n"]
 
         assert map_clips(clips, clip_mean) == expected
+        assert open_files(clips) == []
         assert bp.frames.map_clips(clips, clip_mean) == expected
         with bp.frames.open(clips) as store:
             assert map_clips(store, clip_mean, batch=17) == expected
@@ -435,6 +437,7 @@ class TestMapClips:
             map_clips(clips, len, ids=["missing"])
         with pytest.raises(ZeroDivisionError):
             map_clips(clips, lambda clip: 1 / 0)
+        assert open_files(clips) == []
         with pytest.raises(ValueError, match="batch must be at least 1"):
             map_clips(clips, len, batch=0)
 
