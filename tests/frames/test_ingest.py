@@ -390,6 +390,20 @@ class TestSeries:
         assert len(os.listdir(tmp_path)) == 3
 
 
+@pytest.mark.parametrize(("old", "new"), [(None, 5000), (5000, None)])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_store_and_a_series_of_one_name(
+    tmp_path: Path, old: int | None, new: int | None, overwrite: bool
+) -> None:
+    """One of them would have only some of the clips."""
+    frames = np.zeros((2, 4, 4), "u1")
+    (path,) = ingest({"a": frames}, tmp_path / "set.blp", max_bytes=old).paths
+    with pytest.raises(FileExistsError, match="two places: add to it, with"):
+        ingest({"b": frames}, tmp_path / "set.blp", max_bytes=new, overwrite=overwrite)
+    assert ingest({"b": frames}, tmp_path / "set.blp", max_bytes=old).paths == [path]
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+
+
 @pytest.mark.parametrize("max_bytes", [None, 4000])
 def test_an_error_leaves_what_was_to_be_replaced(tmp_path: Path, max_bytes: int | None) -> None:
     path = tmp_path / "set.blp"

@@ -211,7 +211,8 @@ def ingest(
     Raises
     ------
     FileExistsError
-        The store exists, and neither `resume` nor `overwrite` was given.
+        The store exists, and neither `resume` nor `overwrite` was given. Or a store is to be made
+        beside a series of this name, or a series beside a store.
     UnsupportedError
         `path` is a URL.
     LockedError

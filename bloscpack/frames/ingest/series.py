@@ -47,6 +47,13 @@ class Series:
         self.paths = self._existing()
         if self.paths and not (resume or overwrite):
             raise FileExistsError(f"{self.paths[0]!r} exists already")
+        other = self._numbered(0) if max_nbytes is None else self._path
+        if not self.paths and os.path.lexists(other):
+            how = "with" if max_nbytes is None else "without"
+            raise FileExistsError(
+                f"{other!r} exists, so that the clips would be in two places: add to it, {how} "
+                "max_bytes (--max-bytes), or give another name"
+            )
         try:
             self._last = self._start(options, attrs, overwrite=overwrite)
         except BaseException:
