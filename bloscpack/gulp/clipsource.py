@@ -50,6 +50,7 @@ from ..plugin import (
 )
 from .chunk.format import LABELS_NAME, ChunkNames, check_jpeg, check_meta_nbytes
 from .chunk.textindex import (
+    ItemPlace,
     Triplets,
     parse_entries,
     parse_meta_data,
@@ -144,18 +145,28 @@ class GulpSource(ClipMapping["GulpClip"]):
     def _add(self, chunk: ChunkNames, data: bytes) -> None:
         path = self._folder.path(chunk.meta)
         with errors_at(path, self.name):
-            text, places = scan_index(data)
+            text, places = self._scan(data, chunk.meta)
             for id_, unread in unread_keys(text, data):
                 self._unread[id_].append(unread)
             self._first.append(len(self._ordinals))
             for id_, frames, meta_data in places:
                 if id_ in self._ordinals:
-                    other = self._chunks[self._chunk_of(self._ordinals[id_])].meta
-                    raise DirectoryError(f"Duplicate id detected {id_!r:.80}: {other} has it too")
+                    # It may be this chunk, of a damaged index.
+                    other = [*self._chunks, chunk][self._chunk_of(self._ordinals[id_])].meta
+                    self._refuse(id_, chunk.meta, other)
+                    continue
                 self._ordinals[id_] = len(self._ordinals)
                 self._places.extend((*frames, *meta_data))
         self._chunks.append(chunk)
         self._texts.append(text)
+
+    def _scan(self, data: bytes, meta: str) -> tuple[str, list[ItemPlace]]:
+        """Return the text of the index `meta`, and the location of its items."""
+        return scan_index(data)
+
+    def _refuse(self, id_: str, meta: str, other: str) -> None:
+        """Refuse an item of the index `meta` whose id the index `other` has."""
+        raise DirectoryError(f"Duplicate id detected {id_!r:.80}: {other} has it too")
 
     def _chunk_of(self, ordinal: int) -> int:
         return bisect_right(self._first, ordinal) - 1

@@ -7,7 +7,7 @@ import copy
 import json
 import os
 from collections.abc import Container, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,7 @@ from ..plugin import (
 )
 from .chunk.chunkfile import GulpChunk
 from .chunk.format import LABELS_NAME, chunk_names
+from .chunk.textindex import ItemPlace, scan_start
 from .clipmetadata import dump_labels, unpack_entries
 from .clipsource import GulpClip, GulpSource
 from .verify import FileDamage, pairs_of
@@ -184,7 +185,34 @@ def _entries_of(clip: Clip) -> list[Any] | None:
 
 
 class _WholeItems(GulpSource):
-    """The items of a directory that are whole."""
+    """The items of a directory that are whole; of two with one id, the first."""
+
+    def __init__(self, folder: ListedFolder) -> None:
+        self.damage: list[Damage] = []
+        self.nrefused = 0
+        super().__init__(folder)
+
+    def _scan(self, data: bytes, meta: str) -> tuple[str, list[ItemPlace]]:
+        try:
+            return super()._scan(data, meta)
+        except FormatError as err:
+            with suppress(FormatError):
+                text, places = scan_start(data)
+                what = f"{message_of(err)}; {len(places)} items before the damage are read"
+                self.damage.append(FileDamage(what, file=meta))
+                return text, places
+            raise
+
+    def _refuse(self, id_: str, meta: str, other: str) -> None:
+        what = f"item {id_!r:.80} is in {other} too, and only that one is read"
+        self.damage.append(FileDamage(what, file=meta))
+        self.nrefused += 1
+
+    def has_entries(self, damage: Damage) -> bool:
+        """Return whether the metadata of a damaged item can be copied, though no object leads."""
+        with suppress(BloscpackError):
+            return self[damage.clip or ""].meta_data is not None
+        return False
 
     def keep(self, ids: Container[str]) -> None:
         """Leave only these items."""
@@ -223,8 +251,10 @@ def recover_directory(
         )
     listed.names += [name for name in folder.names if name == LABELS_NAME]
     with closing(_WholeItems(listed)) as source:
+        damage += source.damage
         report = verify(source, progress=progress)
-        source.keep(set(source) - {each.clip for each in report.damage})
+        lost = {each.clip for each in report.damage if each.frames or not source.has_entries(each)}
+        source.keep(set(source) - lost)
         if not len(source):
             raise FormatError("no whole item was found: nothing can be saved").at(
                 path=folder.name, whole=""
@@ -239,7 +269,7 @@ def recover_directory(
         copied = copy_to_gulp(source, job)
     return Report(
         folder.name,
-        report.nchunks,
+        report.nchunks + source.nrefused,
         0,
         [*damage, *report.damage],
         notices=[f"{copied.frames} frames saved"],
@@ -250,19 +280,13 @@ def recover_directory(
 def _readable_names(folder: ListedFolder, damage: list[Damage]) -> list[str]:
     """Return the files of the chunks whose index can be read; add the others to `damage`."""
     names: list[str] = []
-    ids: set[str] = set()
     for data, meta in pairs_of(sorted(folder.names), damage):
         pair = copy.copy(folder)
         pair.names = [data, meta]
         try:
-            with closing(GulpSource(pair)) as source:
-                found = set(source)
-                if found & ids:
-                    what = f"item {min(found & ids)!r:.80} is in another chunk too"
-                    raise FormatError(f"{what}; no item of this one was saved")
+            _WholeItems(pair).close()
         except BloscpackError as err:
             damage.append(FileDamage(message_of(err), file=meta))
         else:
-            ids |= found
             names += [data, meta]
     return names

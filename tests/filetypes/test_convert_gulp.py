@@ -82,6 +82,62 @@ def test_gulp_to_store_and_back_is_the_same_files(folder: Path, tmp_path: Path) 
     assert left_in(tmp_path) == ["back", "clips.blp", "gulp"]
 
 
+def test_items_without_an_object_of_metadata_are_recovered(folder: Path, tmp_path: Path) -> None:
+    report = bp.recover(folder, tmp_path / "new")
+    assert (report.saved, report.nchunks) == (len(ITEMS), len(ITEMS))
+    assert {each.clip for each in report.damage} == {"nothing"}
+    with bp.frames.open(folder) as old, bp.frames.open(tmp_path / "new") as new:
+        for id_ in ITEMS:
+            assert new[id_].read_images() == old[id_].read_images()
+            assert json.dumps(new[id_].meta_data) == json.dumps(old[id_].meta_data)
+
+
+def test_an_id_in_two_chunks_costs_only_the_second_item(folder: Path, tmp_path: Path) -> None:
+    write_gulp(tmp_path / "other", {"x": ITEMS["plain"], "plain": ITEMS[""]})
+    for name in ("data_{}.gulp", "meta_{}.gmeta"):
+        (tmp_path / "other" / name.format(0)).rename(folder / name.format(7))
+    report = bp.recover(folder, tmp_path / "new")
+    assert (report.saved, report.nchunks) == (len(ITEMS) + 1, len(ITEMS) + 2)
+    assert str(report.damage[0]).startswith("meta_7.gmeta: item 'plain' is in meta_0.gmeta too")
+    with bp.frames.open(tmp_path / "new") as new:
+        assert list(new) == [*ITEMS, "x"]
+        assert new["plain"].read_images() == ITEMS["plain"][0]
+
+
+def test_an_id_twice_in_one_chunk_costs_only_the_second_item(folder: Path, tmp_path: Path) -> None:
+    index = folder / "meta_0.gmeta"
+    text = index.read_text("ascii")
+    index.write_text(text[:-1] + ', "shapes": {"frame_info": [], "meta_data": [{}]}}', "ascii")
+    report = bp.recover(folder, tmp_path / "new")
+    assert (report.saved, report.nchunks) == (len(ITEMS), len(ITEMS) + 1)
+    assert "item 'shapes' is in meta_0.gmeta too" in str(report.damage[1])
+    with bp.frames.open(tmp_path / "new") as new:
+        assert new["shapes"].read_images() == ITEMS["shapes"][0]
+
+
+@pytest.mark.parametrize("cut", [1, 30, 200])
+def test_items_before_the_damage_of_an_index_are_recovered(
+    folder: Path, tmp_path: Path, cut: int
+) -> None:
+    """GulpIO2 leaves a cut index if metadata cannot be written."""
+    with bp.frames.open(folder) as source:
+        ids = list(source)
+    (index,) = folder.glob("meta_1.gmeta")
+    text = index.read_text("ascii")
+    index.write_text(text[:-cut], "ascii")
+    report = bp.recover(folder, tmp_path / "new")
+    (damage,) = (each for each in report.damage if "before the damage" in str(each))
+    with bp.frames.open(tmp_path / "new") as new:
+        assert report.saved == len(new)
+        left = [id_ for id_ in ids if id_ in new]
+        nlost = len(ids) - len(left)
+        assert nlost == {1: 0, 30: 1}.get(cut, nlost)
+        assert left == list(new) == [*ids[: 8 - nlost], *ids[8:]]
+        assert f"{4 - nlost} items before the damage are read" in str(damage)
+        for id_ in left:
+            assert new[id_].read_images() == (ITEMS[id_][0] or new[id_].read_images())
+
+
 def test_order_stays_with_many_chunks(tmp_path: Path) -> None:
     with bp.frames.create(tmp_path / "many.blp") as store:
         for number in range(25):

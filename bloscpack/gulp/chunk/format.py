@@ -27,6 +27,8 @@ MAX_META_NBYTES = 1 << 30
 # at least 9 characters, but 1 MB of "{},{},{},..." would become 80 MB of Python objects.
 _FREE_BRACKETS = 1 << 14
 _NBYTES_PER_BRACKET = 8
+# First byte of a pickle of protocol 2 or later.
+_PICKLED = b"\x80"
 # No file system has larger files, and sums of two such numbers fit into 64 bits.
 MAX_OFFSET = 10**18
 
@@ -140,7 +142,10 @@ def decode_text(data: bytes) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as err:
-        raise FormatError(f"the index is not UTF-8 text: {err}", offset=err.start) from err
+        what = f"the index is not UTF-8 text: {err}"
+        if data.startswith(_PICKLED):
+            what = "the index is pickled: GulpChunk with serializer=pickle_serializer reads it"
+        raise FormatError(what, offset=err.start) from err
     if len(text) > _FREE_BRACKETS:
         brackets = text.count("[") + text.count("{")
         if brackets > _FREE_BRACKETS + len(text) // _NBYTES_PER_BRACKET:

@@ -8,6 +8,7 @@ is used. Text in another layout than GulpIO2's is parsed, and serialized again i
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,20 @@ def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:
             raise FormatError("the index is not an object of items")
     if len({place.id for place in places}) != len(places):
         raise FormatError("the index has an id more than once")
+    return text, places
+
+
+def scan_start(data: bytes) -> tuple[str, list[ItemPlace]]:
+    """Return the text of a damaged index, and the location of the items before the damage.
+
+    FormatError if there are none.
+    """
+    text, places = decode_text(data), list[ItemPlace]()
+    with suppress(ValueError, RecursionError):
+        for place in _items(text):
+            places.append(place)  # those before an error are kept
+    if not places:
+        raise FormatError("no item is before the damage")
     return text, places
 
 
