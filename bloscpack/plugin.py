@@ -96,7 +96,7 @@ if TYPE_CHECKING:
         thumbnail,
     )
     from .display.colormap import shares_of
-    from .display.contactsheet import contact_sheet, sheet_width, spread
+    from .display.contactsheet import contact_sheet, pictured, sheet_width, spread
     from .display.framerate import RATE_KEY, RATE_KEYS, is_rate, rate_in, rate_of
     from .display.htmltable import Markup, fields, joined, picture
     from .display.thumbnail import picture_axes
@@ -326,7 +326,7 @@ else:
     storage.window: WindowSource
     display.card: MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail
     display.colormap: shares_of
-    display.contactsheet: contact_sheet sheet_width spread
+    display.contactsheet: contact_sheet pictured sheet_width spread
     display.framerate: RATE_KEY RATE_KEYS is_rate rate_in rate_of
     display.htmltable: Markup fields joined picture
     display.thumbnail: picture_axes

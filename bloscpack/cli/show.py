@@ -11,7 +11,7 @@ from ..archive.reader import Archive
 from ..array.array import Array
 from ..array.selection import parse_selection
 from ..display.colormap import colour
-from ..display.contactsheet import is_cmyk
+from ..display.contactsheet import is_cmyk, pictured
 from ..display.halfblocks import half_blocks, plain_text, sixel
 from ..display.lineplot import columns_of, text_plot
 from ..display.thumbnail import index_text, window
@@ -113,7 +113,8 @@ def _read(place: Place, index: Index | None, nthreads: int | None) -> Shown:
     if filetype is ARRAYS:
         with Array(source, nthreads=nthreads) as array:
             return _of_array(array, f"{place.inner} " if place.inner else "", index)
-    with closing(frames_of(filetype, source, nthreads=nthreads)) as clips:
+    with closing(frames_of(filetype, source, nthreads=nthreads)) as opened:
+        clips = pictured(opened)
         return _of_clips(clips, place.path, inner, index)
 
 

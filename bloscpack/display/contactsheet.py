@@ -110,6 +110,7 @@ def clip_sheet(
     By default there are at most 8 columns, and frames are enlarged only if they are narrower than
     32 pixels.
     """
+    clip = pictured(clip)
     columns = min(MAX_COLUMNS, max(1, len(numbers))) if columns is None else columns
     if width is None:
         width = sheet_width(columns, width_of(clip.shape[1:]))
@@ -134,6 +135,11 @@ def spread(nframes: int, count: int = MAX_FRAMES) -> list[int]:
     """Return the numbers of at most `count` frames, evenly spread."""
     shown = min(nframes, count)
     return [number * nframes // shown for number in range(shown)]
+
+
+def pictured(clips: Any) -> Any:
+    """Return a clip, or a source of clips, whose colours begin with red."""
+    return clips.as_pictures() if hasattr(clips, "as_pictures") else clips
 
 
 def is_cmyk(clip: Frames) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from ..parallel.imports import importing, optional_library
 from ..types import AnyArray
 from .colormap import colour, colour_range, encode_png
-from .contactsheet import is_cmyk, spread
+from .contactsheet import is_cmyk, pictured, spread
 from .framerate import DEFAULT_RATE, rate_in
 from .htmltable import ERRORS, cut
 from .lineplot import columns_of
@@ -114,7 +114,7 @@ class ClipReplies:
     """Answers of a player: ``info``, and ``frame`` with its number."""
 
     def __init__(self, clip: Any) -> None:
-        self._clip = clip
+        self._clip = pictured(clip)
         self._is_cmyk: bool | None = None
         self._limits: tuple[float, float] | None = None
 

@@ -275,12 +275,16 @@ def _copied_clips(source: Any, inner: str, to: str | None, job: CopyJob) -> Conv
         if not inner:
             job.note(source)  # in which reading the images may have found more
         return target.copy(SeveralArrays.of(array), job)
+    shown = source
+    if target.name != "frames" and hasattr(source, "as_pictures"):
+        shown = source.as_pictures()
     if inner:
-        clip = source[inner]
-        source = Clips({inner: clip}, source.name, clip)
-    job.check_found(len(source), source.name)
+        clip = shown[inner]
+        job.carry(*set(source[inner].left_out).difference(clip.left_out))
+        shown = Clips({inner: clip}, source.name, clip)
+    job.check_found(len(shown), source.name)
     job.check_target(is_folder=target.is_folder)
-    return target.copy(source, job)
+    return target.copy(shown, job)
 
 
 def _target_of_several(to: str | None, job: CopyJob) -> Target:

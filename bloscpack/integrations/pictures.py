@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..array.array import Array
 from ..array.attrs import plain
+from ..display.contactsheet import pictured
 from ..exceptions import BloscpackError, UnsupportedError
 from ..filetypes.identify import identify_known
 from ..filetypes.open import open_identified
@@ -69,9 +70,10 @@ def pictures(path: Any) -> Iterator[tuple[Iterator[Picture], Iterator[Column]]]:
 
 def _each(opened: Any, make: Callable[[str, Any], Picture]) -> Iterator[Picture]:
     """Yield the members of a file; a damaged one is left out with a warning."""
+    shown = pictured(opened)
     for name in islice(opened, MAX_PICTURES):
         try:
-            picture = make(name, opened[name])
+            picture = make(name, shown[name])
         except BloscpackError as err:
             notice("%r is left out: %s", name, err)
             continue

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..display.colormap import Pixels, colour, colour_range
-from ..display.contactsheet import is_cmyk
+from ..display.contactsheet import is_cmyk, pictured
 from ..display.framerate import MAX_RATE, MIN_RATE, RATE_KEY, is_rate, rate_of
 from ..parallel.imports import import_av, import_pillow
 from ..storage.sink import open_path
@@ -67,6 +67,7 @@ def rgb_frames(clip: Any) -> Iterator[Pixels]:
 
 def shown_frames(clip: Any) -> Iterator[Pixels]:
     """Yield the frames of any clip as RGB; values are scaled to the range of all frames."""
+    clip = pictured(clip)
     cmyk = is_cmyk(clip)
     limits = None
     if clip.dtype not in (np.uint8, np.bool_):

@@ -21,6 +21,7 @@ from ..plugin import (
     FrameSource,
     image,
     is_rate,
+    pictured,
     rate_in,
     spread,
 )
@@ -79,7 +80,7 @@ def search_ids(ids: Iterable[tuple[int, str]], wanted: str, work: Work) -> list[
 
 
 def _clip_of(file: ViewedFile, query: Query) -> tuple[Clip, int]:
-    source: Any = file.open()
+    source: Any = pictured(file.open())
     if isinstance(source, Array | Archive):
         clip = PictureClip(member_of(file, query, "clip"))
         return clip, query.integer("clip", 0, 0, 1 << 40)

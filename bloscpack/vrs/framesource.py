@@ -84,6 +84,12 @@ class RecordingSource(ClipMapping[StreamClip]):
         """
         return self.recording.streams[key].clip()
 
+    def as_pictures(self) -> "RecordingSource":
+        """Return a source of the same clips whose colours begin with red, as files of pictures."""
+        clips = object.__new__(_Pictures)
+        clips.__dict__.update(self.__dict__, _is_own=False)
+        return clips
+
     def _read(self, clips: Sequence[Wanted], out: Any, nthreads: int | None) -> Batch:
         if nthreads is None:
             nthreads = self.recording.nthreads
@@ -95,6 +101,11 @@ class RecordingSource(ClipMapping[StreamClip]):
         """Close the recording if the source opened it; idempotent."""
         if self._is_own:
             self.recording.close()
+
+
+class _Pictures(RecordingSource):
+    def __getitem__(self, key: str) -> StreamClip:
+        return super().__getitem__(key).as_pictures()
 
 
 def _own_source(recording: Recording) -> RecordingSource:

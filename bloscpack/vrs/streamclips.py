@@ -35,7 +35,14 @@ from ..plugin import (
     read_only_meta,
 )
 from .block.pixels import PLANAR_FORMATS, ImageFormat, ImageSpec, PixelFormat
-from .column.imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
+from .column.imageplace import (
+    IRREGULAR,
+    ImageForm,
+    ImagePlaces,
+    has_bgr,
+    image_block,
+    image_index,
+)
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
 from .format.format import RECORD_TYPE_NAMES, RecordType
 from .format.payload import decode_payload, decode_payload_into
@@ -89,6 +96,7 @@ class StreamClip(ShownClip):
     """
 
     is_raw = True
+    _is_picture = False  # whether red is the first channel of all frames
     is_upright = False  # images are not turned by their EXIF data, as by the reference
 
     def __init__(self, content: Content, ordinal: int, block: int | None = None) -> None:
@@ -173,7 +181,8 @@ class StreamClip(ShownClip):
         if len(self):
             spec = self._image_of(self._records.record(int(self._members[0]))).spec
         if isinstance(spec, ImageSpec) and spec.image_format == ImageFormat.RAW:
-            if spec.pixel_format not in _PLAIN_FORMATS:
+            is_told = self._is_picture and spec.pixel_format == PixelFormat.BGR8
+            if spec.pixel_format not in _PLAIN_FORMATS and not is_told:
                 yield f"pixel format {spec.pixel_format} of stream {self.id}"
             if spec.pixel_format in PLANAR_FORMATS:
                 yield f"planes of colours of stream {self.id}"
@@ -228,9 +237,19 @@ class StreamClip(ShownClip):
             return self
         self._places.load(self._members[indices])
         # A copy: another thread may read a selection of another dtype from this clip.
+        clip = self._copy()
+        clip._dtype = clip._form(int(indices[0]))[1]
+        return clip
+
+    def _copy(self) -> "StreamClip":
         clip = object.__new__(StreamClip)
         clip.__dict__.update(self.__dict__)
-        clip._dtype = clip._form(int(indices[0]))[1]
+        return clip
+
+    def as_pictures(self) -> "StreamClip":
+        """Return the clip with red as the first channel of its colours, for files of pictures."""
+        clip = self._copy()
+        clip._is_picture = True
         return clip
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
@@ -265,7 +284,8 @@ class StreamClip(ShownClip):
 
     def _regular(self, number: int) -> ImageForm | None:
         place = int(self._places.columns.form_of[number])
-        return None if place == IRREGULAR else self._places.columns.forms[place]
+        form = None if place == IRREGULAR else self._places.columns.forms[place]
+        return None if form is not None and form.is_bgr and self._is_picture else form
 
     def _image_of(self, record: Record) -> Block:
         index = self._index(record.format_version)
@@ -380,6 +400,8 @@ class StreamClip(ShownClip):
             image.decode_into(block.data, frame, fast=False)
             return
         pixels = block.array()
+        if self._is_picture and has_bgr(block):
+            pixels = pixels[..., ::-1]
         if (pixels.shape, pixels.dtype) != (frame.shape, frame.dtype):
             raise self._differs(indices, k, pixels.shape, pixels.dtype, frame[None])
         frame[...] = pixels

@@ -8,9 +8,11 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import vrs
-from bloscpack.exceptions import NotFoundError
+from bloscpack.display.contactsheet import contact_sheet
+from bloscpack.exceptions import BloscpackWarning, NotFoundError
 from bloscpack.frames.protocol import FrameSource
 from bloscpack.integrations.pictures import pictures
+from bloscpack.media import image
 from bloscpack.types import AnyArray
 from bloscpack.vrs.framesource import RecordingSource
 
@@ -68,6 +70,33 @@ def test_what_arrays_do_not_say_of_pixels(
     with RecordingSource(path) as source:
         found = {each for each in source[IDS[0]].left_out if "pixel" in each or "planes" in each}
     assert found == wanted
+
+
+def test_files_of_pictures_have_red_first(tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="arrays become PNG by Pillow")
+    bgr = np.arange(4 * 20, dtype=np.uint8).reshape(4, 20)
+    formats = {
+        IDS[0]: {"RF:Data:1": "image/raw/6x4/pixel=bgr8/stride=20"},
+        IDS[1]: {"RF:Data:1": "image/raw/6x4/pixel=rgb8/stride=20"},
+    }
+    path = tmp_path / "a.vrs"
+    presets = "none", "zfast"
+    records = [Made(bgr.tobytes(), id_, preset=name) for id_ in IDS[:2] for name in presets]
+    path.write_bytes(make_recording(formats, records))
+    expected = bgr[:, :18].reshape(4, 6, 3)
+    with RecordingSource(path) as source:
+        # Arrays are as the records have them.
+        assert (source[IDS[0]][:] == expected).all()
+        for id_, colours in zip(IDS, (expected[..., ::-1], expected), strict=False):
+            pixels = source[id_].sheet([0], columns=1, width=12).pixels
+            assert (pixels == contact_sheet([colours], columns=1, width=12).pixels).all()
+    for id_, colours in zip(IDS, (expected[..., ::-1], expected), strict=False):
+        with pytest.warns(BloscpackWarning, match="left out"):
+            done = bp.convert(f"{path}::/{id_}", tmp_path / id_, to="images")
+        assert not any("pixel" in text for text in done.left_out)
+        files = sorted((tmp_path / id_).rglob("*.png"))
+        assert len(files) == 2
+        assert all((image.decode(file.read_bytes()) == colours).all() for file in files)
 
 
 def test_streams_with_images_are_clips(path: Path) -> None:

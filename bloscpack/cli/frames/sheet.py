@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...display.colormap import shares_of
-from ...display.contactsheet import is_cmyk, spread, width_of
+from ...display.contactsheet import is_cmyk, pictured, spread, width_of
 from ...exceptions import BloscpackError
 from ...filetypes.open import frames_of
 from ...filetypes.table import FileType
@@ -23,7 +23,8 @@ def open_clip_tiles(
     args: argparse.Namespace, filetype: FileType, source: Any, inner: str
 ) -> Iterator[Tiles]:
     """Open the frames of a clip for ``blpk sheet``; without a name, one frame of each clip."""
-    with frames_of(filetype, source, nthreads=args.nthreads) as clips:
+    with frames_of(filetype, source, nthreads=args.nthreads) as opened:
+        clips = pictured(opened)
         if inner or len(clips) == 1:
             clip = only_clip(clips, inner)
             with _named(clip):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...plugin import AnyArray, BloscpackError, FormatError, IntArray, UnsupportedError
-from ..block.pixels import ImageFormat
+from ..block.pixels import ImageFormat, ImageSpec, PixelFormat
 from ..format.format import RecordType
 from ..format.recordformat import ContentBlock, ContentType
 from ..layout.conventions import RAW_IMAGE_LABELS
@@ -40,6 +40,7 @@ class ImageForm(NamedTuple):
     strides: tuple[int, ...]
     dtype: np.dtype[Any]  # dtype of the pixels
     nbytes: int  # bytes of the block
+    is_bgr: bool  # whether blue is the first channel
 
     @property
     def extent(self) -> int:
@@ -75,6 +76,13 @@ def image_block(record: Record, contents: tuple[ContentBlock, ...], index: int) 
     if blocks[place].kind != "image":
         raise UnsupportedError(f"block {index} is an image of unknown size and format")
     return blocks[place]
+
+
+def has_bgr(block: Block) -> bool:
+    """Return whether blue is the first channel of an image; it is red in decoded files."""
+    spec = block.spec
+    is_raw = isinstance(spec, ImageSpec) and spec.image_format == ImageFormat.RAW
+    return is_raw and spec.pixel_format == PixelFormat.BGR8
 
 
 class PlaceColumns:
@@ -209,10 +217,10 @@ class ImagePlaces:
         """Decode a record and return the index of its image's form, or `IRREGULAR`."""
         try:
             block = image_block(self.records.record(number), decoder.contents, index)
-            pixels = block.array()
+            pixels, is_bgr = block.array(), has_bgr(block)
         except BloscpackError:
             return IRREGULAR  # reading this image raises the error
-        form = ImageForm(pixels.shape, pixels.strides, pixels.dtype, len(block.data))
+        form = ImageForm(pixels.shape, pixels.strides, pixels.dtype, len(block.data), is_bgr)
         forms = self.columns.forms
         if form not in forms:
             forms.append(form)
