@@ -187,8 +187,8 @@ def map_clips(
     if batch is not None and batch < 1:
         raise ValueError(f"batch must be at least 1, not {batch}")
     if compute and not hasattr(source, "keys"):
-        with open_frames(source) as opened:
-            return map_clips(opened, function, ids=ids, batch=batch)
+        with open_frames(source) as clips:
+            return map_clips(clips, function, ids=ids, batch=batch)
     # A source that is opened for a `Delayed` is closed with it.
     opened: FrameSource = source if hasattr(source, "keys") else open_frames(source)
     wanted = list(opened.keys()) if ids is None else text_list("ids", ids)

@@ -81,8 +81,9 @@ def image_block(record: Record, contents: tuple[ContentBlock, ...], index: int) 
 def has_bgr(block: Block) -> bool:
     """Return whether blue is the first channel of an image; it is red in decoded files."""
     spec = block.spec
-    is_raw = isinstance(spec, ImageSpec) and spec.image_format == ImageFormat.RAW
-    return is_raw and spec.pixel_format == PixelFormat.BGR8
+    if not isinstance(spec, ImageSpec) or spec.image_format != ImageFormat.RAW:
+        return False
+    return spec.pixel_format == PixelFormat.BGR8
 
 
 class PlaceColumns:
