@@ -97,6 +97,13 @@ def test_files_of_pictures_have_red_first(tmp_path: Path) -> None:
         files = sorted((tmp_path / id_).rglob("*.png"))
         assert len(files) == 2
         assert all((image.decode(file.read_bytes()) == colours).all() for file in files)
+    with RecordingSource(path) as source:
+        bp.frames.ingest(source, tmp_path / "raw.blp", log=str)
+        bp.frames.ingest(source, tmp_path / "jpeg.blp", codec="jpeg", quality=100, log=str)
+    with bp.frames.open(tmp_path / "raw.blp") as raw, bp.frames.open(tmp_path / "jpeg.blp") as jpeg:
+        assert (raw[IDS[0]][:] == expected).all()
+        for id_, colours in zip(IDS, (expected[..., ::-1], expected), strict=False):
+            assert abs(jpeg[id_][:].astype(int) - colours).max() < 6
 
 
 def test_streams_with_images_are_clips(path: Path) -> None:

@@ -345,6 +345,21 @@ def test_a_file_that_grows_during_the_repair(
     assert path.read_bytes() == before + b"more"
 
 
+def test_a_record_that_only_the_index_finds_is_recovered(tmp_path: Path) -> None:
+    built = build(numbered(9))
+    pack_into("<I", built.data, built.offsets[4] + 4, 1)  # the size of the record before it
+    path = tmp_path / "a.vrs"
+    path.write_bytes(built.data)
+    report = bp.recover(path, tmp_path / "b.vrs")
+    assert (report.ok, report.saved) == (True, 9)
+    assert payloads(tmp_path / "b.vrs") == recorded(built)
+    # Without the index the record is lost.
+    pack_into("<q", built.data, 24, 0)
+    path.write_bytes(built.data)
+    report = bp.recover(path, tmp_path / "b.vrs")
+    assert (report.ok, report.saved) == (False, 8)
+
+
 def test_a_recording_without_records_is_recovered_unless_it_is_damaged(tmp_path: Path) -> None:
     with vrs.create(tmp_path / "a.vrs", tags={"who": "me"}) as recording:
         recording.stream("imu", tags={"role": "eye"})

@@ -275,6 +275,7 @@ def ingest(
         locking=settings["locking"],
     ) as series:
         encoding = _resolve_options(series, held)
+        read_options = read_options._replace(is_picture=encoding.codec in ("jpeg", "video"))
         ingest_run = _IngestRun(series, (read_options, encoding, nthreads), on_error, log)
         report = ingest_run.run(found, nworkers, as_progress(progress, unit="items"))
         ingest_run.note_sources(sources)

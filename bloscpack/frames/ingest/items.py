@@ -44,6 +44,7 @@ class ReadOptions(NamedTuple):
     # decodes them to frames.
     video: str | None = None
     max_gop: int = 32  # for "copy", largest number of frames of a group
+    is_picture: bool = False  # whether frames become pictures, whose first channel is red
 
     @property
     def is_copy(self) -> bool:
@@ -122,6 +123,8 @@ class ClipItem(Item):
     def read(self, options: ReadOptions) -> Reading:
         """Return the images unchanged if the source stores images, else arrays."""
         clip = self.clips[self.id]
+        if options.is_picture and hasattr(clip, "as_pictures"):
+            clip = clip.as_pictures()
         notes = [f"left out: {text}" for text in clip.left_out]
         frames = frames_of(clip, keep=True)
         if len(clip) and is_images(clip):
