@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from ..exceptions import UnsupportedError
 from ..format.archiveindex import pack_archive_front
-from ..format.codec import decode_into, new_bytes
+from ..format.codec import decode
 from ..format.filekind import ARCHIVE, kind_of, wrong_kind
 from ..format.header import (
     FEATURE_ARCHIVE,
@@ -428,10 +428,7 @@ class ChangingFile:
         name = self.container.name
         with ErrorsAt(lambda: (f"chunk {index} at offset {row.offset}", name, None)):
             data, _ = read_chunk(log.file, row, rows.end, digest_nbytes, nbytes)
-            content, view = new_bytes(nbytes)
-            with view:
-                decode_into(data, view)
-        return content
+            return decode(data, nbytes)
 
     def commit(self, front: bytes | None) -> None:
         """Set the front, a header and a metadata section; make a file of one array durable.

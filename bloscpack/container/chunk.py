@@ -22,9 +22,8 @@ from ..format.codec import (
     CHUNK_HEADER_SIZE,
     ChunkHeader,
     CodecParams,
-    decode_into,
+    decode,
     encode,
-    new_bytes,
 )
 from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY
 from ..format.trailer import STATISTICS_SIZE, Trailer
@@ -472,9 +471,7 @@ class StoredChunks:
         for later in self._later():
             try:
                 offset, stored, header = later.fetch(index)
-                content, view = new_bytes(header.nbytes)
-                with view:
-                    decode_into(stored, view)
+                content = decode(stored, header.nbytes)
             except BloscpackError:
                 continue
             params = CodecParams("lz4", 0, 0, max(header.typesize, 1))

@@ -296,12 +296,10 @@ def is_joined(
         source = store.open_target()
     except FileNotFoundError:
         return False
-    try:
+    with closing(source):
         size = offsets[-1] + list(parts[-1].iter_sizes())[-1] + sum(map(len, trailer))
         # Its digests cover the front, all entries and all chunks.
         return source.size() == size and source.read_at(size - len(last), len(last)) == last
-    finally:
-        source.close()
 
 
 def _end_of(

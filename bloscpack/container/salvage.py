@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
-from ..format.codec import CHUNK_HEADER_SIZE, CHUNK_VERSIONS, ChunkHeader, decode_into, new_bytes
+from ..format.codec import CHUNK_HEADER_SIZE, CHUNK_VERSIONS, ChunkHeader, decode
 from ..format.header import OFFSET_SIZE, UNKNOWN
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST
 from ..parallel.threads import resolve_nthreads, run_indexed
@@ -420,10 +420,8 @@ def _find_size(block: bytes, size: bytes, start: int) -> int:
 
 
 def _decodes(data: BytesLike, nbytes: int) -> bool:
-    _, view = new_bytes(nbytes)
-    with view:
-        try:
-            decode_into(data, view)
-        except BloscpackError:
-            return False
+    try:
+        decode(data, nbytes)
+    except BloscpackError:
+        return False
     return True

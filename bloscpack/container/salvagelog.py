@@ -5,7 +5,7 @@ from contextlib import suppress
 from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
-from ..format.codec import decode_into, new_bytes
+from ..format.codec import decode
 from ..format.log import COMMIT_SIZE, DATA_OFFSET, Row, unpack_copies
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
@@ -35,9 +35,7 @@ class LogSalvage(Salvage):
 
 def _decoded(stored: StoredChunk) -> FoundChunk:
     """Return a chunk that can be decoded; CodecError or FormatError if it cannot."""
-    _, view = new_bytes(stored.header.nbytes)
-    with view:
-        decode_into(stored.data, view)
+    decode(stored.data, stored.header.nbytes)
     digest = xxh3_64_digest(stored.data)
     return FoundChunk(stored.offset, len(stored.data), stored.header.nbytes, digest)
 

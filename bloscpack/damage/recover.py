@@ -20,7 +20,7 @@ from ..container.salvage import FoundChunk, Salvage
 from ..container.salvagelog import find_log
 from ..container.writer import Chunking, build_header, spare_entries, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
-from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
+from ..format.codec import CODECS, CodecParams, decode, encode
 from ..format.header import (
     ARRAY_FEATURES,
     FEATURE_LOG,
@@ -37,7 +37,7 @@ from ..storage.file import open_stable_source
 from ..storage.protocol import ByteSink, ByteSource, errors_at
 from ..storage.sink import open_sink
 from ..storage.url import is_url
-from ..types import BytesLike, Path, Progress
+from ..types import Path, Progress
 from .report import Damage, Report, region_of
 
 if TYPE_CHECKING:
@@ -299,14 +299,7 @@ def _iter_gaps(chunks: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
 
 
 def _decode(source: ByteSource, found: FoundChunk) -> bytes:
-    return _decoded(source.read_at(found.offset, found.cbytes), found.nbytes)
-
-
-def _decoded(data: BytesLike, nbytes: int) -> bytes:
-    content, view = new_bytes(nbytes)
-    with view:
-        decode_into(data, view)
-    return content
+    return decode(source.read_at(found.offset, found.cbytes), found.nbytes)
 
 
 def _merged(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -417,7 +410,7 @@ def _write(
         offsets.append(position)
         digests.append(piece.digest)
         if statistics is not None:
-            records.append(statistics.record(_decoded(data, piece.nbytes)))
+            records.append(statistics.record(decode(data, piece.nbytes)))
         sink.write(data)
         inline = digest(data)
         sink.write(inline)

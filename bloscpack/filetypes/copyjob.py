@@ -265,10 +265,7 @@ def _placed(job: CopyJob, *, is_folder: bool) -> Iterator[str]:
         yield temporary
         job.refuse_losses()
         if os.path.isdir(job.target):  # an empty one, as `check_target` has found
-            fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-            try:
+            with disk.closing(os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)) as fd:
                 pass_on(os.stat(job.target), fd)
-            finally:
-                os.close(fd)
         disk.move(temporary, job.target, overwrite=True)  # of folders, only an empty one
         disk.sync_folder(os.path.dirname(job.target))

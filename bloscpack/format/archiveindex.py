@@ -38,9 +38,8 @@ from .codec import (
     ChunkHeader,
     CodecParams,
     Shuffle,
-    decode_into,
+    decode,
     encode,
-    new_bytes,
 )
 from .header import FEATURE_ARCHIVE, MAX_HEADER_SIZE, Header, unpack_header_of
 from .metadata import json_values, pack_section
@@ -275,9 +274,7 @@ def _decoded(chunk: BytesLike, limit: int, what: str) -> bytes:
     """Return the content of a Blosc chunk of at most `limit` bytes."""
     try:
         header = ChunkHeader.unpack(chunk)
-        content, view = new_bytes(min(header.nbytes, limit))
-        with view:
-            decode_into(chunk, view)
+        content = decode(chunk, min(header.nbytes, limit))
     except (FormatError, CodecError) as err:
         raise FormatError(f"{what}: {err.args[0]}") from err
     if header.is_array:

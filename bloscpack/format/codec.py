@@ -343,6 +343,14 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
             raise _decode_error(header, len(out), code)
 
 
+def decode(chunk: BytesLike, nbytes: int) -> bytes:
+    """Return the content of `chunk`, of `nbytes` bytes; errors are those of `decode_into`."""
+    content, view = new_bytes(nbytes)
+    with view:
+        decode_into(chunk, view)
+    return content
+
+
 def uncompressed_content(chunk: BytesLike) -> memoryview | None:
     """Return a view of the content of a chunk, or None if it is compressed.
 

@@ -218,6 +218,15 @@ def _sync(fd: int, call: Callable[[int], None]) -> None:
     call(fd)
 
 
+@contextmanager
+def closing(fd: int) -> Iterator[int]:
+    """Yield a descriptor, and close it after the block."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def sync_folder(folder: str) -> None:
     """Make creations, renames and removals in `folder` durable, if the system can."""
     try:

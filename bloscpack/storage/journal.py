@@ -205,10 +205,8 @@ def resolve_journal(path: str, fd: int) -> bool:
     if found is None:
         remove_journal(path)
         return False
-    try:
+    with disk.closing(found[0]):
         replay(path, fd, *found)
-    finally:
-        os.close(found[0])
     return True
 
 
@@ -327,14 +325,11 @@ def _resolve_by_path(path: str, fd: int) -> None:
     # Locks belong to descriptors, so the shared one would refuse the exclusive one of this process.
     with suppress(OSError):  # a file system without locks
         unlock(fd)
-    writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
+    with disk.closing(os.open(path, os.O_RDWR | os.O_CLOEXEC)) as writable:
         if is_locking() and not try_lock_for_writing(writable, path):
             raise locked_error(path)
         if disk.is_named(writable, path):
             resolve_journal(path, writable)
-    finally:
-        os.close(writable)
 
 
 def _blocks(fd: int, extents: Sequence[tuple[int, int]]) -> Iterator[bytes]:

@@ -187,11 +187,9 @@ class JoinedFile(FileSink):
         OSError
             The part is shorter or does not exist.
         """
-        fd = os.open(os.path.join(self._folder, key), os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        path = os.path.join(self._folder, key)
+        with disk.closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
             self.copy_from(fd, nbytes)
-        finally:
-            os.close(fd)
 
 
 def _remove(folder: str) -> None:

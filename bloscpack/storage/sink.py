@@ -344,12 +344,10 @@ def open_path(
         with _naming_inside(folder, name):
             yield path
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with disk.closing(fd):
             make_like(fd, target, name)
             with disk.naming(name):  # the library that wrote it may have left that to the system
                 disk.sync(fd)
-        finally:
-            os.close(fd)
         _put(path, target, name, overwrite=overwrite)
 
 

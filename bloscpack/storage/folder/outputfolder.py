@@ -108,12 +108,8 @@ class Folder:
 
     def write(self, name: str, data: BytesLike) -> None:
         """Write a whole file; errors as for `create`."""
-        fd = self.create(name)
-        try:
-            with disk.naming(self.path(name)):
-                disk.write_at(fd, 0, data)
-        finally:
-            os.close(fd)
+        with disk.closing(self.create(name)) as fd, disk.naming(self.path(name)):
+            disk.write_at(fd, 0, data)
 
 
 def _is_plain(part: str) -> bool:

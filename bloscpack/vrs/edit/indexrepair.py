@@ -226,12 +226,8 @@ def _append_index(
 @contextmanager
 def _opened_to_write(path: str) -> Iterator[int]:
     """Yield the descriptor of an existing file; add its path to errors of the block."""
-    with disk.naming(path):
-        fd = os.open(path, os.O_RDWR)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+    with disk.naming(path), disk.closing(os.open(path, os.O_RDWR)) as fd:
+        yield fd
 
 
 def _description_end(header: FileHeader, listing: Listing) -> int | None:

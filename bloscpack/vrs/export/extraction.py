@@ -292,12 +292,9 @@ class _Files:
 
     def _write_at(self, file: _AppendedFile, offset: int, data: BytesLike) -> None:
         # Not kept open: a recording may have more streams than a process may have open files.
-        fd = self._folder.reopen(file.name, file.identity)
-        try:
-            with disk.naming(self._folder.path(file.name)):
-                disk.write_at(fd, offset, data)
-        finally:
-            os.close(fd)
+        reopened = self._folder.reopen(file.name, file.identity)
+        with disk.closing(reopened) as fd, disk.naming(self._folder.path(file.name)):
+            disk.write_at(fd, offset, data)
 
     def close(self) -> None:
         """Close the metadata, complete or not; idempotent."""

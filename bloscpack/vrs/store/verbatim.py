@@ -4,7 +4,6 @@ Uncompressed payloads come from the columns. Headers, compressed payloads and al
 records are stored unchanged.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any
@@ -120,7 +119,7 @@ def write_parts(
         path = paths(number)
         fd = disk.create(path)
         made.append(path)
-        try:
+        with disk.closing(fd):
             at = 0
             for piece in content.take(size):
                 with disk.naming(path):
@@ -128,8 +127,6 @@ def write_parts(
                 at += len(piece)
             with disk.naming(path):
                 disk.sync(fd)
-        finally:
-            os.close(fd)
     content.check_end()
     return made
 
