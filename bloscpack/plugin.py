@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from .display.contactsheet import contact_sheet, pictured, sheet_width, spread
     from .display.framerate import RATE_KEY, RATE_KEYS, is_rate, rate_in, rate_of
     from .display.htmltable import Markup, fields, joined, picture
-    from .display.thumbnail import picture_axes
+    from .display.thumbnail import has_colours
     from .exceptions import (
         BloscpackError,
         CodecError,
@@ -329,7 +329,7 @@ else:
     display.contactsheet: contact_sheet pictured sheet_width spread
     display.framerate: RATE_KEY RATE_KEYS is_rate rate_in rate_of
     display.htmltable: Markup fields joined picture
-    display.thumbnail: picture_axes
+    display.thumbnail: has_colours
     array.array: Array
     array.arraylike: as_array
     array.arraymetadata: new_array stored_view

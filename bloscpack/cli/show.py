@@ -14,7 +14,7 @@ from ..display.colormap import colour
 from ..display.contactsheet import is_cmyk, pictured
 from ..display.halfblocks import half_blocks, plain_text, sixel
 from ..display.lineplot import columns_of, text_plot
-from ..display.thumbnail import index_text, window
+from ..display.thumbnail import has_colours, index_text, window
 from ..filetypes.open import frames_of
 from ..filetypes.table import ARCHIVES, ARRAYS
 from ..frames.protocol import FrameSource
@@ -146,12 +146,7 @@ def _of_array(array: Array, label: str, index: Index | None) -> Shown:
 
 def _as_picture(values: AnyArray, label: str, *, cmyk: bool = False) -> Shown:
     """Reduce values to a plane, colours or a line: at the middle of the axes before."""
-    is_color = (
-        values.ndim > 2
-        and values.shape[-1] in (3, 4)
-        and values.dtype == np.uint8
-        and min(values.shape[-3:-1]) > 4
-    )
+    is_color = has_colours(values.shape, values.dtype)
     if not values.size:
         raise ValueError(f"{label}: shape {values.shape} has nothing to show")
     middles = []

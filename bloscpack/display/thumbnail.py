@@ -101,16 +101,15 @@ def window(array: Chunked, max_chunks: int = MAX_CHUNKS, max_nbytes: int = MAX_N
     return tuple(middle)
 
 
+def has_colours(shape: tuple[int, ...], dtype: Any) -> bool:
+    """Return whether the last axis of an array has the channels of a picture in colour."""
+    is_color = len(shape) > 2 and shape[-1] in (3, 4) and dtype == np.uint8
+    return is_color and min(shape[-3:-1]) >= _MIN_SIDE
+
+
 def picture_axes(array: Chunked) -> tuple[int, int]:
     """Return the range of axes that are a picture, or a line."""
-    shape, last = array.shape, len(array.shape)
-    is_color = (
-        last > 2
-        and shape[-1] in (3, 4)
-        and array.dtype == np.uint8
-        and min(shape[-3:-1]) >= _MIN_SIDE
-    )
-    last -= is_color
+    last = len(array.shape) - has_colours(array.shape, array.dtype)
     return max(0, last - 2), last
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..plugin import AnyArray, Archive, Array, BloscpackError, DecodedClip, IntArray, picture_axes
+from ..plugin import AnyArray, Archive, Array, BloscpackError, DecodedClip, IntArray, has_colours
 from .protocol import Answer, Query, QueryError, Work, document, packet
 from .raster import Extremes, finite_range, summary
 from .session import ViewedFile
@@ -67,7 +67,7 @@ def describe(file: ViewedFile, query: Query, work: Work) -> Answer:
 
 def has_pictures(array: Array) -> bool:
     """Return whether the last axes are those of pictures in colour, which fit into memory."""
-    is_color = picture_axes(array)[1] < array.ndim
+    is_color = has_colours(array.shape, array.dtype)
     return is_color and array.size > 0 and prod(array.shape[-3:]) <= MAX_PICTURE_NBYTES
 
 
