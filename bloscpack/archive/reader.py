@@ -1,5 +1,6 @@
 """Reader of an archive: the index on opening, a member when it is named."""
 
+import io
 import operator
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -268,6 +269,36 @@ class Archive(MutableMapping[str, Array]):
             The mode is not "r+".
         """
         self._changing().remove(name)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove an array, and return a copy of it in memory; mode "r+".
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        default : optional
+            Value to return if no array has this name; without it that is an error.
+        """
+        self._changing()
+        if default and name not in self:
+            return default[0]
+        held = io.BytesIO()
+        with open_sink(held) as sink:
+            plan_file(*without_labels(self[name], {})).write(sink, nthreads=self._nthreads)
+        del self[name]
+        return Array(held.getvalue(), verify=self._verify, nthreads=self._nthreads)
+
+    def popitem(self) -> tuple[str, Array]:
+        """Remove the first array, and return its name and a copy of it in memory; mode "r+"."""
+        for name in self:
+            return name, self.pop(name)
+        raise KeyError("the archive has no arrays")
+
+    def clear(self) -> None:
+        """Remove all arrays; mode "r+"."""
+        for name in list(self):
+            del self[name]
 
     def rename(self, old: str, new: str) -> None:
         """Give an array another name, in mode "r+"; it keeps its place.

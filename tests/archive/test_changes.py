@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
@@ -413,6 +414,26 @@ def test_modes_and_kinds(log: Path, tmp_path: Path) -> None:
             del z["ramp"]
         with pytest.raises(TypeError, match="open it with mode"):
             z.rename("ramp", "x")
+
+
+def test_removed_arrays_are_returned(log: Path) -> None:
+    items = {name: each[...] for name, each in bp.Archive(log).items()}
+    with bp.Archive(log, "r+") as archive:
+        first = next(iter(archive))
+        archive[first].attrs = {"unit": "K"}
+        assert archive.pop("no such name", None) is None
+        with pytest.raises(KeyError):
+            archive.pop("no such name")
+        name, array = archive.popitem()
+        assert name == first not in archive
+        assert_array_equal(array[...], items[first])
+        assert array.attrs == {"unit": "K"}
+        archive.clear()
+        assert not archive
+        with pytest.raises(KeyError):
+            archive.popitem()
+    with bp.Archive(log) as archive, pytest.raises(TypeError, match="mode 'r\\+'"):
+        archive.pop("no such name", None)
 
 
 def test_names_and_values_that_are_refused_change_nothing(log: Path) -> None:
