@@ -75,6 +75,14 @@ def test_another_part_is_not_taken_for_the_object(
         changed(with_header("Content-Range", content_range))
 
 
+def test_a_refused_range_is_not_an_empty_object() -> None:
+    with running(FileServer()) as server:
+        server.files["/a"] = DATA
+        server.answer = lambda *_: Answer(416, {"Content-Range": "bytes */262144"}, b"")  # type: ignore[method-assign]
+        with pytest.raises(RemoteError, match="although it has 262144"):
+            RemoteSource(server.url("a"))
+
+
 def test_more_than_was_asked_for(changed: Callable[[Change], RemoteSource]) -> None:
     def change(found: Answer) -> Answer:
         body = found.body + 1000 * b"x"

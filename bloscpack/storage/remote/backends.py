@@ -102,7 +102,7 @@ class S3Object:
         except Exception as err:
             status = s3_status(err)
             if status == 416:
-                return _beyond(self._name, is_first)
+                return _beyond(self._name, is_first, None)
             raise translate(err, status, self._name) from cause_of(err)
         return Answer(data, size, answer.get("ETag") or str(answer.get("LastModified", "")))
 
@@ -151,7 +151,7 @@ class HttpObject:
                 self._filesystem.encode_url(self._url), headers=headers, **self._options
             ) as response:
                 if response.status == 416:
-                    return _beyond(self._name, is_first)
+                    return _beyond(self._name, is_first, response.headers.get("Content-Range"))
                 response.raise_for_status()
                 return await self._answer(response, offset, nbytes)
         except OWN_ERRORS:
@@ -272,8 +272,13 @@ def _size_of(content_range: str | None, offset: int) -> int | None:
     return int(size) if int(first) == offset else None
 
 
-def _beyond(name: str, is_first: bool) -> Answer:
+def _beyond(name: str, is_first: bool, content_range: str | None) -> Answer:
     """Return the answer for status 416: the object is empty, or raise that it became shorter."""
+    size = (content_range or "").rpartition("/")[2]
+    if is_first and size.isdecimal() and int(size):
+        raise RemoteError(
+            f"the server refuses its first bytes (416), although it has {size:.20} of them"
+        ).at(path=name)
     if is_first:
         return Answer(b"", 0, "")
     raise changed_error(name, "it has become shorter")
