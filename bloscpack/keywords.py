@@ -37,7 +37,9 @@ _ABSENT = {
 def explain_keywords(
     defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator of functions that check their keywords, and explain those of others.
+    """Return a decorator of functions that check their options, and explain those of others.
+
+    Options of type bool must be True or False: any other value, such as "no", would count as True.
 
     If the function takes ``**options: Unpack[RECORD]``, its signature lists the options of the
     record; `defaults` has those that are not None.
@@ -46,6 +48,7 @@ def explain_keywords(
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
         described = _with_record(signature(function), defaults or {})
         known = described.parameters
+        flags = {name for name, each in known.items() if each.annotation is bool}
 
         @wraps(function)
         def explaining(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,6 +58,8 @@ def explain_keywords(
                     advice = foreign_keyword(kwargs, known)
                     fault = f"got an unexpected keyword argument {name!r}"
                     raise TypeError(f"{called}() {f'has no {advice}' if advice else fault}")
+                if name in flags and not isinstance(kwargs[name], bool):
+                    raise TypeError(f"{name} must be True or False, not {kwargs[name]!r:.80}")
             return function(*args, **kwargs)
 
         explaining.__signature__ = described  # type: ignore[attr-defined]
@@ -132,6 +137,13 @@ def text_list(name: str, values: Any) -> list[Any]:
     if not isinstance(values, Iterable):
         raise TypeError(f"{name} is a list, not {type(values).__name__}")
     return list(values)
+
+
+def state_of(state: Any) -> dict[str, Any]:
+    """Return a state of a sampler after a check that it is a dict; raises TypeError."""
+    if not isinstance(state, dict):
+        raise TypeError(f"a state is the dict that state_dict() returns, not {state!r:.80}")
+    return state
 
 
 def word(name: str, value: int) -> int:

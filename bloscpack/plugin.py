@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .array.array import Array
     from .array.arraylike import as_array
     from .array.arraymetadata import new_array, stored_view
+    from .array.attrs import default_dims
     from .array.axislabels import (
         DECODED,
         DEFAULT_NAME,
@@ -333,6 +334,7 @@ else:
     array.array: Array
     array.arraylike: as_array
     array.arraymetadata: new_array stored_view
+    array.attrs: default_dims
     array.axislabels: Coord DECODED DEFAULT_NAME Labels NO_NAME OURS TYPES UNLIMITED hidden_attrs
     array.axislabels: is_same_coord packed_attrs stored_attrs typed types_of
     array.chunkpieces: contiguous_run

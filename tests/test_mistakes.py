@@ -1,6 +1,7 @@
 """Mistakes that users of numpy, h5py and Zarr make: each error says what to do instead."""
 
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +47,16 @@ def append(rows: Any) -> None:
         array.append(rows)
 
 
+def change_attrs(attrs: Any) -> None:
+    with bp.open("a.blp", "a") as array:
+        array.attrs = attrs
+
+
+def add_clip(frames: Any) -> None:
+    with bp.frames.open("s.blp", "a") as store:
+        store.append("run", frames)
+
+
 bp_: Any = bp  # type checkers find most of these by themselves
 MISTAKES: list[tuple[str, Callable[[Case], object], type[Exception], str]] = [
     ("mode w", lambda _: bp_.open("a.blp", "w"), ValueError, "bloscpack.Writer make a new file"),
@@ -89,6 +100,48 @@ MISTAKES: list[tuple[str, Callable[[Case], object], type[Exception], str]] = [
     ("codec", lambda _: bp_.save("b.blp", ROWS, codec="gzip"), ValueError, "choose from"),
     ("level", lambda _: bp.save("b.blp", ROWS, clevel=12), ValueError, "must be 0 to 9"),
     ("chunks", lambda _: bp_.save("b.blp", ROWS, chunks=True), TypeError, "a number of rows"),
+    ("few dims", lambda _: bp.save("b.blp", ROWS, attrs={"dims": ["t"]}), ValueError, "2 names"),
+    ("no dims", lambda _: bp.save("b.blp", ROWS, attrs={"dims": 5}), ValueError, "2 names"),
+    (
+        "dims of a writer",
+        lambda _: bp.Writer("b.blp", dtype="f8", attrs={"dims": ["t", "x"]}),
+        ValueError,
+        "1 names",
+    ),
+    ("new attrs", lambda _: change_attrs({"dims": ["t"]}), ValueError, "2 names"),
+    ("verify", lambda _: bp_.open("a.blp", "r+", verify="bad"), ValueError, "False or 'always'"),
+    ("locking", lambda _: bp_.open("a.blp", "a", locking="no"), TypeError, "must be True or False"),
+    ("stats", lambda _: bp_.save("b.blp", ROWS, stats="yes"), TypeError, "must be True or False"),
+    (
+        "changeable",
+        lambda _: bp_.save("b.blp", ROWS, changeable="no"),
+        TypeError,
+        "changeable must be True or False, not 'no'",
+    ),
+    ("fix", lambda _: bp_.verify("a.blp", fix="no"), TypeError, "must be True or False"),
+    (
+        "others",
+        lambda _: bp_.PartsJob("b.blp", shape=(3,), dtype="u1").abort(others="no"),
+        TypeError,
+        "must be True or False",
+    ),
+    ("exact", lambda _: bp_.frames.open("s.blp", exact="no"), TypeError, "must be True or False"),
+    ("nthreads", lambda _: bp_.save("b.blp", ROWS, nthreads="4"), TypeError, "an integer, not '4'"),
+    ("text to read", lambda _: bp.load(StringIO()), TypeError, "open it in binary mode"),
+    ("text to write", lambda _: bp_.save(StringIO(), ROWS), TypeError, "open it in binary mode"),
+    (
+        "rows",
+        lambda _: bp_.Writer("b.blp", dtype="f8", shape=5),
+        ValueError,
+        "such as .None, 4",
+    ),
+    ("a number", lambda _: add_clip(5), TypeError, "frames must be an array, or an iterable"),
+    (
+        "size",
+        lambda _: bp_.frames.ingest({"a": ROWS}, "b.blp", max_bytes="1 ton"),
+        ValueError,
+        "text like '64 MiB'",
+    ),
     ("csv", lambda _: bp.convert("a.blp", "b.csv"), ValueError, "text is written by 'blpk cat"),
     ("png", lambda _: bp.convert("s.blp", "b.png"), ValueError, "to='images'"),
     ("pickle", lambda _: bp.convert("z.blp", "b.pkl"), ValueError, "this format is not written"),

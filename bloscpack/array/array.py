@@ -25,7 +25,7 @@ from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.url import refuse_url
 from ..types import AnyArray, ArrayMode, OnLostChunk
 from .arraymetadata import Description, StoredArray, describe_content, new_array, stored_view
-from .attrs import attrs_in, plain, read_only
+from .attrs import attrs_in, dims_of, plain, read_only
 from .gather import Names, as_target, field_names, gather, gather_fields, gather_whole
 from .rowiteration import check_text, iter_changing, iter_rows
 from .selection import parse_selection
@@ -167,9 +167,6 @@ class Array(StoredArray):
 
         Raises UnsupportedError if those in the attrs do not fit the array.
         """
-        with importing:  # on use: few programs have labels
-            from .axislabels import dims_of
-
         return dims_of(self.attrs, self.shape)
 
     @property

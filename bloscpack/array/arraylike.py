@@ -28,12 +28,15 @@ _PLAIN = {bool, int, float, complex, str, bytes, type(None)}
 
 _TABLES = {
     "astropy": {"Table"},
+    "dask": {"DataFrame", "Series"},
     "pandas": {"DataFrame", "Series"},
     "polars": {"DataFrame", "LazyFrame", "Series"},
     "pyarrow": {"RecordBatch", "Table"},
 }
 _TABLE_ADVICE = {
     "astropy": "its units and metadata are not stored; use x.as_array()",
+    "dask": "its index and column names are not stored; use x.to_dask_array(lengths=True), or save "
+    "x.compute() by bloscpack.save(path, x)",
     "pandas": "its index and column names are not stored; use x.to_numpy(), or save a DataFrame by "
     "bloscpack.save(path, x)",
     "polars": "its column names and null values are not stored; use x.to_numpy()",

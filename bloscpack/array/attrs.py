@@ -6,10 +6,16 @@ Changing an ordinary dict would succeed and then be lost, since nothing writes i
 from collections.abc import Callable, Mapping
 from typing import Any, Never, TypeVar
 
+from ..exceptions import UnsupportedError
 from ..format.metadata import describes_array
 
 Values = TypeVar("Values", dict[str, Any], list[Any])
 
+# Attrs that give items their meaning: items with others are not joined to those of a file.
+MEANING = (
+    *("units", "calendar", "flag_values", "flag_masks", "flag_meanings", "_Unsigned"),
+    *("scale_factor", "add_offset", "_FillValue", "missing_value"),
+)
 _CHANGING = (
     *("__setitem__", "__delitem__", "__ior__", "__iadd__", "__imul__", "append", "clear", "extend"),
     *("insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update"),
@@ -26,6 +32,53 @@ def coords_in(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of the coordinates in attrs."""
     coords = attrs.get("coords")
     return coords if isinstance(coords, dict) else {}
+
+
+def default_dims(
+    shape: tuple[int, ...], length_of: Callable[[str], int | None] = lambda _: None
+) -> list[str]:
+    """Return the names that xarray gives to axes without names.
+
+    If an axis of another length has the name already, by `length_of`, the length is added to it.
+    """
+    names = ((f"dim_{axis}", length) for axis, length in enumerate(shape))
+    return [
+        name if length_of(name) in (None, length) else f"{name}_{length}" for name, length in names
+    ]
+
+
+def dims_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the names of the axes of an array.
+
+    Raises
+    ------
+    UnsupportedError
+        Those in its attrs do not fit its shape.
+    """
+    value, ndim = attrs.get("dims"), len(shape)
+    if value is None:
+        return tuple(default_dims(shape))
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise UnsupportedError(f"attrs: dims is {value!r:.80}, which is not a list of names")
+    if len(value) != ndim or len({*zip(value, shape, strict=True)}) != len({*value}):
+        raise UnsupportedError(
+            f"attrs: dims is {value!r:.200}, but an array of {ndim} dimensions needs as many "
+            "names, all different; give 'dims' to open it anyway"
+        )
+    return tuple(value)
+
+
+def check_dims(attrs: Any, shape: tuple[int, ...]) -> None:
+    """Raise ValueError if attrs have names of axes that do not fit an array."""
+    if not isinstance(attrs, Mapping) or "dims" not in attrs:
+        return
+    try:
+        dims_of(attrs, shape)
+    except UnsupportedError as err:
+        raise ValueError(
+            f"attrs['dims'] names the axes of an array: expected {len(shape)} names, all "
+            f"different, not {attrs['dims']!r:.80}"
+        ) from err
 
 
 class ReadOnlyDict(dict[str, Any]):

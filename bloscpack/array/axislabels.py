@@ -29,7 +29,7 @@ from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
 from ..format.metadata import encode_values
 from ..keywords import text_list
 from ..types import AnyArray
-from .attrs import coords_in, plain
+from .attrs import coords_in, dims_of, plain
 from .dtype import unpack_scalar
 
 DEFAULT_NAME = "data"
@@ -289,28 +289,6 @@ def hidden_attrs(attrs: Mapping[str, Any]) -> set[str]:
 
 def _fault(what: str, why: str) -> UnsupportedError:
     return UnsupportedError(f"attrs: {what} is {why}")
-
-
-def dims_of(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the names of the axes of an array.
-
-    Raises
-    ------
-    UnsupportedError
-        Those in its attrs do not fit its shape.
-    """
-    value, ndim = attrs.get("dims"), len(shape)
-    if value is None:
-        return tuple(f"dim_{axis}" for axis in range(ndim))
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise _fault("dims", f"{value!r:.80}, which is not a list of names")
-    if len(value) != ndim or len({*zip(value, shape, strict=True)}) != len({*value}):
-        raise _fault(
-            "dims",
-            f"{value!r:.200}, but an array of {ndim} dimensions needs as many names, all "
-            "different; give 'dims' to open it anyway",
-        )
-    return tuple(value)
 
 
 def _coord(

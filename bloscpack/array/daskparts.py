@@ -19,6 +19,8 @@ from dask.delayed import Delayed
 from ..container.chunkparts import PartRecord
 from ..keywords import DEFAULT_BLOCK, explain_keywords, nbytes_of
 from ..types import AnyArray, Path
+from .arraylike import as_array, is_dask_array
+from .attrs import check_dims
 from .labelled import unlabelled
 from .layout import SAVE_DEFAULTS, SaveOptions
 from .parts import PartsJob
@@ -108,7 +110,7 @@ def save(
     """
     array, labels = unlabelled(array)
     options["attrs"] = {**labels, **(options.get("attrs") or {})}
-    array = da.asanyarray(array)
+    array = array if is_dask_array(array) else da.from_array(as_array(array))
     if any(length != length for length in array.shape):  # NaN
         raise ValueError(
             f"the shape {array.shape} is not known: call compute_chunk_sizes() of the array first"
@@ -123,6 +125,7 @@ def save(
         storage_options=storage_options,
         **options,
     )
+    check_dims(options["attrs"], job.shape)
     lengths = _part_lengths(array, job, nbytes_of(block))
     # Not pure: equal arguments must not become the task of another call, whose work is done.
     begun = dask.delayed(_begin, pure=False)(job, _sample(array, job))

@@ -17,7 +17,7 @@ from ..types import Progress
 from .array import Array
 from .arraylike import as_array
 from .arraymetadata import statistics_type
-from .attrs import plain
+from .attrs import check_dims, plain
 from .layout import (
     AUTO,
     SAVE_DEFAULTS,
@@ -52,6 +52,7 @@ def settings_from(options: SaveOptions, like: Array | None, shape: tuple[int, ..
         The first chunk of `like`, which has some of its settings, cannot be read.
     """
     wanted = _given(options)
+    check_dims(options.get("attrs"), shape)
     if like is None:
         return Settings(**wanted)
     found = _settings_of(like)

@@ -285,6 +285,14 @@ def cut_grid(stored: AnyArray, grid: ChunkGrid) -> Iterator[memoryview]:
         yield content
 
 
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """Return the shape of an array, given as numpy takes it; ValueError if it is not one."""
+    lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    if not all(hasattr(n, "__index__") and not isinstance(n, bool) and n >= 0 for n in lengths):
+        raise ValueError(f"shape must be a tuple of lengths, not {shape!r:.80}")
+    return tuple(map(int, lengths))
+
+
 def plan_layout(description: Description, settings: Settings) -> Layout:
     """Return the layout of an array of this dtype, shape and order."""
     division = divide(description, settings.chunks, settings.access)

@@ -34,9 +34,10 @@ from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
 from ..types import AnyArray, Path, ProgressOption
 from .arraylike import as_array
+from .attrs import check_dims
 from .chunkpieces import rows_of_whole_chunks
 from .dtype import Dtype, cast_rows
-from .layout import SAVE_DEFAULTS, SaveOptions, Settings, plan_layout
+from .layout import SAVE_DEFAULTS, SaveOptions, Settings, checked_shape, plan_layout
 
 # Ranges of missing rows listed in a message.
 _MAX_LISTED = 5
@@ -85,7 +86,7 @@ class PartsJob:
         storage_options: Mapping[str, Any] | None = None,
         **options: Unpack[SaveOptions],
     ) -> None:
-        self.shape = _checked_shape(shape)
+        self.shape = checked_shape(shape)
         self.dtype: Dtype = np.dtype(dtype)
         if order not in ("C", "F"):
             raise ValueError(f"order must be 'C' or 'F', not {order!r}")
@@ -242,6 +243,7 @@ class PartsJob:
         """
         return self._rows_without(sorted_parts(records, self._stamp))
 
+    @explain_keywords()
     def commit(
         self,
         records: Iterable[PartRecord],
@@ -266,6 +268,7 @@ class PartsJob:
         self.join(records, verify=verify, nthreads=nthreads, progress=as_progress(progress))
         self._store.discard()
 
+    @explain_keywords()
     def join(
         self,
         records: Iterable[PartRecord],
@@ -344,6 +347,7 @@ class PartsJob:
         """Return a tag of the file's current version; "" if it does not exist."""
         return self._store.target_tag()
 
+    @explain_keywords()
     def abort(self, *, others: bool = False) -> None:
         """Remove all parts of the job; a committed file remains.
 
@@ -574,6 +578,7 @@ def parts(
         storage_options=storage_options,
         **options,
     )
+    check_dims(options.get("attrs"), job.shape)
     if sample is not None:
         job = job._sampled(sample.__getitem__)
     return job.begin()
@@ -588,10 +593,3 @@ def _store_for(
         return RemoteParts(path, id_, storage_options, overwrite=overwrite)
     refuse_options(path, storage_options)
     return PartFolder(path, id_, overwrite=overwrite)
-
-
-def _checked_shape(shape: Any) -> tuple[int, ...]:
-    lengths = tuple(shape)
-    if not all(hasattr(n, "__index__") and not isinstance(n, bool) and n >= 0 for n in lengths):
-        raise ValueError(f"shape must be a tuple of lengths, not {shape!r}")
-    return tuple(map(int, lengths))

@@ -21,7 +21,7 @@ from ..storage.protocol import closed_on_error
 from ..types import BytesLike
 from .arraymetadata import Description, check_nbytes, statistics_type, unpack_array_metadata
 from .dtype import Dtype
-from .layout import cut_grid
+from .layout import checked_shape, cut_grid
 from .writable import WritableArray
 
 
@@ -153,7 +153,7 @@ class RowAppender(WritableArray):
         return self._appender.is_broken
 
 
-def described_rows(dtype: Dtype, shape: tuple[int | None, ...]) -> Description:
+def described_rows(dtype: Dtype, shape: Any) -> Description:
     """Return the description of an empty array of rows: (dtype, (0, *row shape), False).
 
     Raises
@@ -161,9 +161,10 @@ def described_rows(dtype: Dtype, shape: tuple[int | None, ...]) -> Description:
     ValueError
         `shape` is not None followed by lengths.
     """
-    if not shape or shape[0] is not None:
-        raise ValueError(f"shape must start with None (the unknown number of rows), not {shape}")
-    for length in shape[1:]:
-        if type(length) is not int or length < 0:
-            raise ValueError(f"shape must be (None, length, ...), not {shape}")
-    return dtype, (0, *(length for length in shape[1:] if length is not None)), False
+    lengths = tuple(shape) if isinstance(shape, Iterable) else ()
+    if lengths[:1] != (None,):
+        raise ValueError(
+            "shape must start with None (the unknown number of rows), such as (None, 4), not "
+            f"{shape!r:.80}"
+        )
+    return dtype, (0, *checked_shape(lengths[1:])), False

@@ -24,6 +24,7 @@ from ..notice import notice, warn_unclosed
 from ..parallel.imports import importing
 from .arraylike import as_array, filled, is_data_array
 from .arraymetadata import Description, stored_view
+from .attrs import check_dims
 from .dtype import cast_rows
 from .layout import item_encoder
 
@@ -222,6 +223,8 @@ class WritableArray(ABC):
             self.abandon()
 
     def _check_attrs(self, attrs: Mapping[str, Any]) -> None:
+        if self._is_array:
+            check_dims(attrs, self.shape)
         if self._rounding is not None:
             self._rounding.check_attrs(attrs)
 

@@ -17,6 +17,7 @@ from ..keywords import explain_keywords
 from ..storage.protocol import closed_on_error
 from ..storage.sink import check_absent, upload_for
 from ..storage.url import refuse_flush
+from .attrs import check_dims
 from .layout import SAVE_DEFAULTS, SaveOptions, Settings, divide, plan_content
 from .rowappender import GridRows, RowAppender, described_rows
 
@@ -110,7 +111,8 @@ class Writer:
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
-        description = described_rows(np.dtype(dtype), tuple(shape))
+        description = described_rows(np.dtype(dtype), shape)
+        check_dims(options.get("attrs"), description[1])
         settings = Settings(**options)
         division = divide(description, settings.chunks, settings.access)
         metadata, params = plan_content(description, settings, division)

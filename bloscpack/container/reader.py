@@ -122,6 +122,8 @@ class Container:
 
     def __init__(self, front: Front, source: ByteSource, *, verify: Verify = True) -> None:
         self.front = front
+        if verify not in (True, False, "always"):
+            raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
         self.source = source
         self.verify = verify
         table = front.table
@@ -145,8 +147,6 @@ class Container:
 
         `version` is that of a log, as for `find_version`; another file has only one, 0.
         """
-        if verify not in (True, False, "always"):
-            raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
         reader = _read_log if version == -1 else partial(_read_log, version=version)
         front, source = open_front(source, verify=verify, read_log=reader)
         if version not in (-1, 0) and front.commit is None:

@@ -5,6 +5,7 @@ from contextlib import closing
 from typing import Any
 
 from ..damage.report import Report
+from ..keywords import explain_keywords
 from ..parallel.progressbar import as_progress
 from ..storage.file import Place
 from ..storage.folder.filelist import ListedFolder
@@ -15,6 +16,7 @@ from .identify import identify, refuse_other_folder
 from .table import ARRAYS, FileType
 
 
+@explain_keywords()
 def verify(
     path: Any,
     *,

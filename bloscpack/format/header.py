@@ -323,6 +323,8 @@ def unpack_offsets(view: BytesLike) -> tuple[int, ...]:
 
 def _unpack_short(view: BytesLike) -> Header:
     """Return a header of version 1; raise if the file is of another kind or too short."""
+    if not len(view):
+        raise wrong_kind(view, "a Bloscpack file")
     if not MAGIC.startswith(view[:4]):
         if kind_of(view) is None:
             raise NotBloscpackError(

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-from ..keywords import word
+from ..keywords import state_of, word
 from ..storage.url import is_url
 
 _Positions = np.ndarray[Any, np.dtype[np.uint64]]
@@ -345,7 +345,7 @@ class ClipSampler:
         ValueError
             The state was made with other settings, which the message names; or it is not a state.
         """
-        numbers = [state.get(name) for name in ("seed", "epoch", "position", "length")]
+        numbers = [state_of(state).get(name) for name in ("seed", "epoch", "position", "length")]
         others = state.keys() - self.state_dict(0) - {"items"}
         if others or not all(isinstance(number, int) and number >= 0 for number in numbers):
             raise ValueError(f"not a state of a ClipSampler: {state!r:.200}")
@@ -364,7 +364,7 @@ class ClipSampler:
 def check_settings(settings: Mapping[str, Any], state: Mapping[str, Any], of: str = "") -> None:
     """Raise ValueError unless a state was made with these settings; `of` is their place in it."""
     for name, value in settings.items():
-        given = state.get(name, _MISSING)
+        given = state_of(state).get(name, _MISSING)
         if isinstance(value, dict) and isinstance(given, dict):
             check_settings(value, given, f" of its {name}")
         elif given is _MISSING:

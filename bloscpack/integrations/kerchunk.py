@@ -21,6 +21,7 @@ from ..container.reader import Container
 from ..exceptions import FormatError, UnsupportedError
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..format.header import FEATURE_ARRAY_CHUNKS
+from ..keywords import explain_keywords
 from ..notice import notice
 from ..parallel.progressbar import as_progress
 from ..storage.file import Place
@@ -38,6 +39,7 @@ _DIMS_KEY = "_ARRAY_DIMENSIONS"
 _CODECS = ("zstd", "lz4", "blosclz", "zlib")
 
 
+@explain_keywords()
 def kerchunk_references(
     path: Any,
     *,

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..frames.protocol import Clip, FrameSelection, FrameSource, frame_indices
 from ..frames.sampler import ClipIndex, ClipSampler, check_settings, wrapped_datasets
-from ..keywords import explain_keywords, word
+from ..keywords import explain_keywords, state_of, word
 from ..parallel.sharedring import drop_unused
 from ..types import FrameLayout
 from .training.devicedecoder import checked_device, code_batch
@@ -437,7 +437,7 @@ class FrameStream(IterableDataset[Any]):  # type: ignore[misc]
         A state that was made without workers fits any number of them, and of ranks.
         Errors are those of `ClipSampler.load_state_dict`.
         """
-        given = state.get("batches")
+        given = state_of(state).get("batches")
         is_alone = state.get("worker") == _ALONE
         if not isinstance(given, int) or given < 0 or (is_alone and given):
             raise ValueError(f"not a state of a FrameStream: {state!r:.200}")

@@ -60,6 +60,8 @@ def resolve_nthreads(
             return 1
         else:
             nthreads = min(limit, available_cpus(), nbytes // least)
+    if not hasattr(nthreads, "__index__"):
+        raise TypeError(f"nthreads must be an integer, not {nthreads!r:.80}")
     if nthreads < 1:
         raise ValueError(f"nthreads must be at least 1, not {nthreads}")
     return max(1, min(nthreads, nbytes // MIN_NBYTES_PER_THREAD))

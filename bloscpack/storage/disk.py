@@ -362,9 +362,11 @@ LOCKING_VARIABLE = "BLOSCPACK_LOCKING"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
-def is_locking() -> bool:
+def is_locking(locking: bool = True) -> bool:
     """Return whether writers lock their files; ``BLOSCPACK_LOCKING=0`` turns locking off."""
-    return os.environ.get(LOCKING_VARIABLE, "1") != "0"
+    if not isinstance(locking, bool):
+        raise TypeError(f"locking must be True or False, not {locking!r:.80}")
+    return locking and os.environ.get(LOCKING_VARIABLE, "1") != "0"
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:

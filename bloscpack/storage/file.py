@@ -22,7 +22,7 @@ from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource, closed_on_error
 from .remote.source import RemotePlace, RemoteSource
-from .url import is_url, refuse_options, shown_name
+from .url import is_url, refuse_options, refuse_text, shown_name
 from .window import PartPlace
 
 _NOTHING = memoryview(b"")
@@ -387,6 +387,7 @@ def _open_object(where: Any) -> ByteSource:
             raise TypeError(
                 f"expected a path, a bytes-like object or a binary file{several}: {err}"
             ) from None
+    refuse_text(where)
     if not where.seekable():
         return MemorySource(where.read())
     return FileObjectSource(where)

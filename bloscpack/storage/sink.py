@@ -14,7 +14,7 @@ from . import disk
 from .journal import check_unlocked, replacing
 from .newfile import NewFile, make_like, temporary_path
 from .protocol import ByteSink
-from .url import is_url, refuse_options
+from .url import is_url, refuse_options, refuse_text
 
 if TYPE_CHECKING:
     from .remote.upload import Upload
@@ -287,6 +287,7 @@ def open_sink(
             with committed(FileSink(where, overwrite=overwrite, like=status)) as sink:
                 yield sink
     elif hasattr(where, "write"):
+        refuse_text(where)
         with committed(StreamSink(where)) as sink:
             yield sink
     else:

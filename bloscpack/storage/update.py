@@ -62,7 +62,7 @@ class UpdateFile(ByteSource):
             no locks.
         """
         name, target = os.fspath(path), os.path.realpath(path)
-        locking = locking and is_locking()
+        locking = is_locking(locking)
         for _ in range(LOCK_ATTEMPTS):
             try:
                 fd = os.open(target, os.O_RDWR | os.O_CLOEXEC)
@@ -84,7 +84,7 @@ class UpdateFile(ByteSource):
     def create(cls, target: str, name: str, *, locking: bool = True) -> Self:
         """Create a locked temporary file in the folder of `target`, which it will replace."""
         path = temporary_path(target)
-        locking = locking and is_locking()
+        locking = is_locking(locking)
         fd = create_like(path, target, name)
         try:
             if locking:

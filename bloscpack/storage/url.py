@@ -1,5 +1,6 @@
 """Recognition of URLs, and their display without secrets."""
 
+import io
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -85,6 +86,15 @@ def refuse_options(where: Any, storage_options: Mapping[str, Any] | None) -> Non
     """
     if storage_options and not is_url(where):
         raise ValueError(f"storage_options are for URLs, not for {where!r:.200}")
+
+
+def refuse_text(where: Any) -> None:
+    """Raise TypeError for a file object of text."""
+    if isinstance(where, io.TextIOBase):
+        raise TypeError(
+            f"expected a binary file, got {type(where).__name__!r}, which is one of text: open it "
+            "in binary mode ('rb' or 'wb'), or use io.BytesIO"
+        )
 
 
 def refuse_url(where: Any, what: str, storage_options: Mapping[str, Any] | None = None) -> None:

@@ -82,7 +82,9 @@ def test_trailing_bytes_are_left_alone(data: bytes) -> None:
 
 @each_header
 def test_every_proper_prefix_is_truncated(data: bytes) -> None:
-    for length in range(len(data)):
+    with pytest.raises(NotBloscpackError, match="it is empty"):
+        Header.unpack(data[:0])
+    for length in range(1, len(data)):
         with pytest.raises(TruncatedError, match=r"header: found .* bytes"):
             Header.unpack(data[:length])
 

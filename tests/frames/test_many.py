@@ -155,7 +155,7 @@ class TestOpen:
             bp.frames.open([])
         with pytest.raises(ValueError, match="for several stores"):
             bp.frames.open(paths, "a")
-        with pytest.raises(ValueError, match="verify must be"):
+        with pytest.raises(TypeError, match="verify must be"):
             bp.frames.open(paths, verify="always")  # type: ignore[call-overload]
         with pytest.raises(TypeError, match="paths must be a list"):
             ManyStores("path")

@@ -212,7 +212,10 @@ def test_setting_another_epoch_forgets_the_position() -> None:
 
 
 def test_mismatched_states() -> None:
-    sampler = ClipSampler(9)
+    sampler: Any = ClipSampler(9)
+    for state in (None, [1], "state"):
+        with pytest.raises(TypeError, match="the dict that state_dict"):
+            sampler.load_state_dict(state)
     state = sampler.state_dict()
     numbers = {"seed": 0, "epoch": 0, "position": 0, "length": 9}
     assert state == {**numbers, "shuffle": True, "drop_last": False, "batch_size": None}

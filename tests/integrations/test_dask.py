@@ -456,6 +456,19 @@ def test_an_archive_is_not_an_array(tmp_path: Path) -> None:
         from_bloscpack(tmp_path / "a.blp")
 
 
+def test_tables_are_not_arrays(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = type("DataFrame", (), {"__module__": "dask.dataframe.core"})()
+    for value in (table, pandas.DataFrame({"a": [1, 2]}), {"a": [1, 2]}):
+        with pytest.raises(TypeError, match="expected an array, got"):
+            save(value, tmp_path / "a.blp")
+    assert not list(tmp_path.iterdir())
+    save(np.arange(3), tmp_path / "a.blp", attrs={"unit": "K"})
+    assert bp.load(tmp_path / "a.blp").tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="expected 1 names"):
+        save(np.arange(3), tmp_path / "b.blp", attrs={"dims": ["x", "y"]})
+
+
 class TestStore:
     """Blocks into an array that is open for changes."""
 

@@ -125,7 +125,9 @@ class TestReferences:
     def test_verified_or_not_references_are_equal(self, tmp_path: Path) -> None:
         for rows in (7, 8):
             bp.save(tmp_path / "a.blp", RAMP, chunks=rows)
-            refs = [bp.kerchunk_references(tmp_path / "a.blp", verify=each) for each in (0, 1)]
+            refs = [
+                bp.kerchunk_references(tmp_path / "a.blp", verify=each) for each in (False, True)
+            ]
             assert refs[0] == refs[1]
 
     def test_names(self, tmp_path: Path) -> None:

@@ -251,12 +251,12 @@ class Loader:
             The state is invalid, or was made with other settings, which the message names; or the
             transforms draw in Benzina's order, and the state is in the middle of an epoch.
         """
+        check_settings({"items": self._settings()}, state)
         if self._recipe.is_in_order and 0 < state.get("position", 0) < state.get("length", 0):
             raise ValueError(
                 "with compat='benzina' all samples of an epoch share one random stream: cannot "
                 "resume in the middle of an epoch"
             )
-        check_settings({"items": self._settings()}, state)
         self._sampler.load_state_dict(state)
         self.seed, self._nyielded = state["seed"], 0
 

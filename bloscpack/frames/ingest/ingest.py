@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 from ...exceptions import BloscpackError, FormatError, WorkerError
 from ...format.metadata import encode_values
-from ...keywords import explain_keywords
+from ...keywords import explain_keywords, nbytes_of
 from ...notice import notice
 from ...parallel.processes import Job, Workers, resolve_nworkers
 from ...parallel.progressbar import as_progress
@@ -108,7 +108,7 @@ class IngestOptions(FrameOptions, total=False):
     keep_damaged: bool
     resume: bool
     overwrite: bool
-    max_bytes: int | None
+    max_bytes: int | str | None
     locking: bool
 
 
@@ -186,9 +186,9 @@ def ingest(
     on_error : {"skip", "raise"}, optional
         How to treat items that cannot be read: skip and report them, or stop. Clips that were added
         stay in the store in either case. Without `log`, a warning names the first that was skipped.
-    max_bytes : int, optional
+    max_bytes : int or str, optional
         Write several files, ``NAME-00000.blp`` and so on; a file is full once it has this many
-        bytes.
+        bytes, or this size as text with a unit ("1 GiB").
     allow_empty : bool, optional
         With no items, or if all are skipped, create a store without clips or leave the existing
         store unchanged, instead of raising an error.
@@ -250,8 +250,6 @@ def ingest(
     refuse_url_as_target(path, "the store of an ingest")
     settings: IngestOptions = {**DEFAULTS, **options}
     max_bytes = options.get("max_bytes")
-    if max_bytes is not None and max_bytes < 1:
-        raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
     nworkers = resolve_nworkers(workers)
     kept = Kept.of(
         given.get("codec"), quality=given.get("quality"), subsampling=given.get("subsampling")
@@ -269,7 +267,7 @@ def ingest(
         path,
         DEFAULT.replace(**given),
         attrs,
-        max_nbytes=max_bytes,
+        max_nbytes=None if max_bytes is None else nbytes_of(max_bytes),
         resume=settings["resume"],
         overwrite=settings["overwrite"],
         locking=settings["locking"],

@@ -180,7 +180,9 @@ class Encoder:
         return self.format.codec == Codec.RAW
 
     def _start(self, frames: Any) -> Iterator[tuple[bytes, int]]:
-        if isinstance(frames, NOT_FRAMES):
+        if isinstance(frames, NOT_FRAMES) or not (
+            hasattr(frames, "__array__") or isinstance(frames, Iterable)
+        ):
             raise TypeError(
                 "frames must be an array, or an iterable of arrays or of JPEG or PNG images, "
                 f"not {type(frames).__name__}"

@@ -115,6 +115,7 @@ class FrameStore(ClipMapping[StoreClip]):
     open for reading pickles as the path of its file and an identity, to detect a replaced file.
     """
 
+    @explain_keywords()
     def __init__(
         self,
         path: Any,
@@ -126,7 +127,6 @@ class FrameStore(ClipMapping[StoreClip]):
         locking: bool = True,
         exact: bool = False,
     ) -> None:
-        check_flags(verify, exact)
         if mode not in ("r", "a"):
             raise ValueError(
                 f"mode must be 'r' or 'a', not {mode!r}: 'a' appends clips; "
@@ -728,14 +728,6 @@ class FrameStore(ClipMapping[StoreClip]):
 def open_parts(path: Path) -> FrameStore:
     """Open a store to remove and rename its clips."""
     return FrameStore(path, "a")
-
-
-def check_flags(verify: object, exact: object) -> None:
-    """Raise ValueError or TypeError unless both options are bools."""
-    if verify not in (True, False):
-        raise ValueError(f"verify must be True or False, not {verify!r}")
-    if not isinstance(exact, bool):
-        raise TypeError(f"exact must be True or False, not {type(exact).__name__}")
 
 
 # Stored bytes compared at the start of the first and last clip; the full digests are in the index.

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...array.attrs import read_only
 from ...exceptions import NotFoundError
+from ...keywords import explain_keywords
 from ...parallel.threads import run_indexed
 from ...storage.file import open_source
 from ...storage.pool import MAX_OPEN_FILES, FilePool
@@ -27,7 +28,7 @@ from ...types import AnyArray
 from ..protocol import Batch, ClipMapping, Wanted, read_batch
 from .clip import StoreClip
 from .format import hash_of, pack_id
-from .framestore import ATTRS_ADVICE, FrameStore, check_flags
+from .framestore import ATTRS_ADVICE, FrameStore
 
 _State = tuple[int, bytes]
 
@@ -88,6 +89,7 @@ class ManyStores(ClipMapping[StoreClip]):
     `FrameStore`; the files are opened again on first use.
     """
 
+    @explain_keywords()
     def __init__(
         self,
         paths: Sequence[Any],
@@ -100,7 +102,6 @@ class ManyStores(ClipMapping[StoreClip]):
     ) -> None:
         if isinstance(paths, str | bytes | os.PathLike):
             raise TypeError(f"paths must be a list, not {type(paths).__name__}")
-        check_flags(verify, exact)
         if max_open < 1:
             raise ValueError(f"max_open must be at least 1, not {max_open}")
         self._set(list(paths), None, verify, nthreads, max_open, exact, storage_options)
