@@ -24,15 +24,13 @@ from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray, ClosedOnExit
 from .array import Array
 from .arraymetadata import Described
-from .attrs import attrs_in, coords_in, read_only
+from .attrs import MEANING, attrs_in, coords_in, read_only
 from .dtype import Dtype
 from .gather import Gathering, as_target
 from .rowiteration import check_text
 from .selection import Picked, Selection, Sides, parse_selection
 
 Out = TypeVar("Out")
-# Attrs that give items their meaning, which only those of the first file do.
-_MEANING = ("units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value")
 
 
 class ManyArrays(Described, ClosedOnExit):
@@ -98,7 +96,7 @@ class ManyArrays(Described, ClosedOnExit):
             )
             facts = array.shape, array.dtype, array.chunks, array.name or "memory"
             attrs = attrs_in(array.container.metadata)
-            meaning = {k: attrs[k] for k in _MEANING if isinstance(attrs.get(k), str | int | float)}
+            meaning = {k: attrs[k] for k in MEANING if attrs.get(k) is not None}
             attrs = array.attrs if number == 0 else {}
             found[number] = *facts, repr(meaning), array.__reduce__(), attrs
             self._keep(number, array)

@@ -5,6 +5,7 @@ coordinates of others, and fits into their attrs as a whole, becomes part of the
 is an array of its own. Everything that does not find a place is in the inventory.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from ..plugin import (
     UnsupportedError,
     attribute,
     beside,
+    default_dims,
     packed_attrs,
     plain_value,
     quoted,
@@ -35,6 +37,9 @@ from ..plugin import (
 from .library import chosen
 
 _MAX_COORD_NBYTES = 64 << 20
+# A copy of an array that was hardly written would take hours, and fill the disk with fill values.
+_MAX_UNWRITTEN_NBYTES = 16 << 30
+_MOST_PER_STORED_BYTE = 1 << 20  # of zeros in large chunks
 _MAX_TEXT_NBYTES = 1 << 30
 # By its size, parts of text are chosen before the longest one is known.
 _USUAL_TEXT = np.dtype("U64")
@@ -106,6 +111,19 @@ def add_text(node: Node, shape: tuple[int, ...], read: Callable[[Region], Any]) 
             return
     dtype = np.dtype(f"U{longest}")
     node.rows = Rows(shape, dtype, lambda place: np.asarray(read(place)).astype(dtype))
+
+
+def unwritten(nbytes: int, stored: Callable[[], int]) -> str:
+    """Return why an array is not copied of which hardly anything was written; empty if it is.
+
+    `stored` returns the size of what was written, in bytes.
+    """
+    if nbytes <= _MAX_UNWRITTEN_NBYTES or nbytes <= _MOST_PER_STORED_BYTE * (found := stored()):
+        return ""
+    return (
+        f"it has {nbytes} bytes, of which hardly any were written ({found} are stored); read the "
+        "part that was, and save it by bloscpack.save"
+    )
 
 
 class ArrayTree:
@@ -358,14 +376,7 @@ def scope(name: str, key: str) -> Iterator[str]:
         yield f"{group}/{key}" if group else key
 
 
-def default_dims(shape: tuple[int, ...]) -> list[str]:
-    """Return the names that xarray gives to axes without names."""
-    return [f"dim_{axis}" for axis in range(len(shape))]
-
-
 def _is_default(dims: Sequence[str], shape: tuple[int, ...]) -> bool:
     """Return whether axes have no names but those that a file has for axes without names."""
-    pairs = zip(default_dims(shape), shape, strict=True)
-    return all(
-        each in (name, f"{name}_{length}") for each, (name, length) in zip(dims, pairs, strict=True)
-    )
+    others = default_dims(shape, lambda _: -1)  # with their lengths
+    return all(map(operator.contains, zip(default_dims(shape), others, strict=True), dims))

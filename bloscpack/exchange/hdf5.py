@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from ..plugin import (
     Rows,
     SeveralArrays,
     UnsupportedError,
+    default_dims,
     hidden_attrs,
     labelled,
     optional_library,
@@ -33,7 +35,7 @@ from ..plugin import (
     stored_attrs,
     typed,
 )
-from .arraytree import ArrayTree, Node, add_text, scope
+from .arraytree import ArrayTree, Node, add_text, scope, unwritten
 from .library import (
     SourceStream,
     TargetFile,
@@ -206,9 +208,11 @@ class _Reader:
         node = Node(f"{group}/{clean}" if group else clean, _attrs(dataset, self._is_netcdf), None)
         node.rest = _rest(dataset) or {}
         if any(dims) or (self._is_netcdf and dataset.shape == ()):
-            node.dims = [each or f"dim_{axis}" for axis, each in enumerate(dims)]
+            node.dims = [a or b for a, b in zip(dims, default_dims(dataset.shape), strict=True)]
         node.coords = [each for each in coords if each != path]
-        node.why = _fault(dataset)
+        node.why = _fault(dataset) or unwritten(
+            prod(dataset.shape or ()) * dataset.dtype.itemsize, dataset.id.get_storage_size
+        )
         if not node.why:
             self._add_rows(path, dataset, node, scales)
         if not node.why:
@@ -264,7 +268,7 @@ class _Reader:
 
         node.rows = Rows((*dataset.shape, *inner), dtype, read)
         if node.dims is not None:
-            node.dims = [*node.dims, *(f"dim_{outer + axis}" for axis in range(len(inner)))]
+            node.dims = [*node.dims, *default_dims(node.rows.shape)[outer:]]
 
     def _shape(self, path: str, dataset: Any, scales: list[list[str]]) -> tuple[int, ...]:
         """Return the shape of a variable: unlimited axes are as long as their dimension."""
@@ -405,6 +409,8 @@ def _attrs(node: Any, is_netcdf: bool) -> dict[str, Any]:
             value = node.attrs[key]
             if isinstance(value, bytes):  # text of fixed size
                 value = value.decode()
+            kind = node.attrs.get_id(key).dtype
+            value = None if _enum_labels(kind) else value  # JSON has no labels of numbers
         if isinstance(value, h5py.Empty) and is_netcdf and value.dtype.kind in "SO":
             value = ""
         is_single = isinstance(value, np.ndarray) and value.shape == (1,)

@@ -4,6 +4,7 @@ h5netcdf writes them; `hdf5` reads them, and `netcdf3` reads files of version 3.
 netCDF cannot hold are in the attribute ``bloscpack`` as JSON.
 """
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -24,6 +25,7 @@ from ..plugin import (
     SeveralArrays,
     UnsupportedError,
     beside,
+    default_dims,
     encoded_items,
     labels_of,
     optional_library,
@@ -71,9 +73,9 @@ class _Writer(TreeWriter):
             refuse_text(source, _WHAT)
         elif dtype != "S1" and not _is_number(dtype):
             raise UnsupportedError(f"{_WHAT} cannot hold items of {dtype}")
-        labels = Labels.unpack(source.attrs, source.rows.shape)
+        labels = self._labels(name, source)
         for each, length in zip(labels.dims, source.rows.shape, strict=True):
-            self._dimension(name, each, length, is_default=_has_no_names(source))
+            self._is_new(name, each, length)
         for key, coord in labels.coords.items():
             is_held = coord.values.dtype.kind == "U" or _is_number(coord.values.dtype)
             if not is_held or not is_place(key):
@@ -83,19 +85,16 @@ class _Writer(TreeWriter):
         """Create a variable, with its coordinates beside it."""
         name, source, _, attrs, chunks, _ = new
         rows = source.rows
-        labels = Labels.unpack(source.attrs, rows.shape)
+        labels = self._labels(name, source)
         dtype = np.dtype("i1") if rows.dtype.kind == "b" else rows.dtype
         group_name, _, last = name.rpartition("/")
         group = self._group(group_name)
-        dims = []
         for each, length in zip(labels.dims, rows.shape, strict=True):
-            each, is_new = self._dimension(name, each, length, is_default=_has_no_names(source))
-            if is_new:
+            if self._is_new(name, each, length):
                 home, is_unlimited = self._home(name, each, length)
                 home.dimensions[each] = None if is_unlimited else length
                 if is_unlimited:
                     home.resize_dimension(each, length)
-            dims.append(each)
         for key, coord in labels.coords.items():
             self._write_coord(group, key, coord)
         name_others(attrs, labels)
@@ -108,7 +107,7 @@ class _Writer(TreeWriter):
             fill = None
         stored = h5py.string_dtype() if dtype.kind == "U" else dtype
         variable = group.create_variable(
-            last, dims, stored, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
+            last, labels.dims, stored, chunks=chunks, fillvalue=fill, **(_FILTERS if chunks else {})
         )
         _write_attrs(variable, beside_labels(attrs, _is_plain), dtype)
         if dtype != rows.dtype:
@@ -126,25 +125,34 @@ class _Writer(TreeWriter):
             return self._file
         return self._file[name] if name in self._file else self._file.create_group(name)
 
-    def _dimension(
-        self, place: str, name: str, length: int, *, is_default: bool
-    ) -> tuple[str, bool]:
-        """Return the name of a dimension of an array, and whether it has to be made."""
-        inner, above = self._file, [self._file.dimensions]
+    def _labels(self, place: str, source: ArraySource) -> Labels:
+        """Return the labels of an array, with names for axes without names."""
+        shape, names = source.rows.shape, None
+        if "dims" not in source.attrs and "coords" not in source.attrs:
+            dimensions = self._dimensions(place)
+            names = default_dims(shape, lambda name: getattr(dimensions.get(name), "size", None))
+        return Labels.unpack(source.attrs, shape, dims=names)
+
+    def _dimensions(self, place: str) -> ChainMap[str, Any]:
+        """Return the dimensions that the groups of an array have, those of inner ones first."""
+        inner, found = self._file, ChainMap(self._file.dimensions)
         for each in place.split("/")[:-1]:
             inner = inner[each] if inner is not None and each in inner.groups else None
-            above.append({} if inner is None else inner.dimensions)
-        found = next((each[name] for each in reversed(above) if name in each), None)
+            found = found.new_child({} if inner is None else inner.dimensions)
+        return found
+
+    def _is_new(self, place: str, name: str, length: int) -> bool:
+        """Return whether a dimension of an array has to be made."""
+        dimensions = self._dimensions(place)
+        found = dimensions.get(name)
         if found is not None and found.size == length:
-            return name, False
-        if found is not None and is_default:
-            return self._dimension(place, f"{name}_{length}", length, is_default=True)
-        if not is_place(name) or name in above[-1]:
+            return False
+        if not is_place(name) or name in dimensions.maps[0]:
             raise ValueError(
                 f"an axis {name!r:.80} of {length}: copy each array to a file of its own, by "
                 "FILE::/NAME"
             )
-        return name, True
+        return True
 
     def _home(self, name: str, dim: str, length: int) -> tuple[Any, bool]:
         """Return the group for a new dimension of an array, and whether it is unlimited.
@@ -190,10 +198,6 @@ class _Writer(TreeWriter):
         if coord.values.dtype == bool:
             variable.attrs["dtype"] = "bool"
         self.written.add(variable.name.strip("/"))
-
-
-def _has_no_names(source: ArraySource) -> bool:
-    return "dims" not in source.attrs and "coords" not in source.attrs
 
 
 def _is_number(dtype: Any) -> bool:

@@ -35,6 +35,7 @@ from ..plugin import (
     SeveralArrays,
     UnsupportedError,
     beside,
+    default_dims,
     encoded,
     encoded_times,
     hidden_attrs,
@@ -46,7 +47,7 @@ from ..plugin import (
     quoted,
     typed,
 )
-from .arraytree import ArrayTree, Node, add_text, default_dims
+from .arraytree import ArrayTree, Node, add_text, unwritten
 from .library import SourceStream, errors_of
 from .treewriter import REST, NewArray, TreeWriter, coords_of, name_others
 
@@ -207,6 +208,8 @@ def _node(path: str, array: Any, where: str | None) -> Node:
         node.why = f"it has items of {dtype}"
     elif prod(array.chunks) * dtype.itemsize > _MAX_CHUNK_NBYTES:
         node.why = "a chunk of more than 1 GiB"
+    else:
+        node.why = unwritten(array.nbytes, lambda: _stored_nbytes(array))
     if node.why:
         return node
 
@@ -222,6 +225,13 @@ def _node(path: str, array: Any, where: str | None) -> Node:
     node.chunks = array.chunks if array.size and array.shape else None
     node.attrs = attrs | _fill_attr(array, attrs, node.lost, of)
     return node
+
+
+def _stored_nbytes(array: Any) -> int:
+    """Return the stored size of an array; of one in a ZIP file, that of the file."""
+    if isinstance(array.store, ZipStore):
+        return int(array.store.path.seek(0, os.SEEK_END))
+    return int(array.nbytes_stored())
 
 
 def _fill_attr(array: Any, attrs: Mapping[str, Any], lost: list[str], of: str) -> dict[str, Any]:
@@ -299,7 +309,8 @@ def _dims(array: Any, lost: list[str], of: str) -> list[str] | None:
         return None
     if isinstance(dims, list | tuple) and len(dims) == array.ndim:
         # An axis without a name has the one that xarray would give it.
-        names = [f"dim_{k}" if each in (None, "") else each for k, each in enumerate(dims)]
+        pairs = zip(dims, default_dims(array.shape), strict=True)
+        names = [name if each in (None, "") else each for each, name in pairs]
         if all(isinstance(each, str) for each in names):
             return names
     lost.append(f"names {dims!r:.80} of the axes of {of}")
@@ -366,11 +377,7 @@ class _Writer(TreeWriter):
         """
         if self._is_root and shape:
             return None
-        names = zip(default_dims(shape), shape, strict=True)
-        return [
-            dim if self._lengths.get(beside(name, dim), length) == length else f"{dim}_{length}"
-            for dim, length in names
-        ]
+        return default_dims(shape, lambda dim: self._lengths.get(beside(name, dim)))
 
     def _unread_fill(self, name: str, attrs: Mapping[str, Any], dtype: Any) -> set[str]:
         """Return the attribute ``_FillValue`` if xarray cannot open an array with it."""

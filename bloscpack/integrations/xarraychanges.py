@@ -17,7 +17,7 @@ from ..archive.reader import Archive
 from ..archive.table import check_table, is_table
 from ..array.array import Array
 from ..array.arraylike import is_dask_array
-from ..array.attrs import coords_in, plain
+from ..array.attrs import MEANING, coords_in, plain
 from ..array.axislabels import (
     OF_SCALING,
     Coord,
@@ -36,8 +36,6 @@ from .xarraydataset import dataset_of, variable_name, xr
 
 Region = Literal["auto"] | Mapping[str, slice | Literal["auto"]]
 
-# Attrs that give items their meaning, beside those by which xarray decodes them.
-_MEANING = {"units", "calendar", "flag_values", "flag_masks", "flag_meanings"}
 # Decoded size of the items that are added at once.
 _PART_NBYTES = 16 << 20
 # Rows of the chunks of a new coordinate: each append writes the last chunk again.
@@ -331,7 +329,7 @@ def _check_attrs(name: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> N
     """Check that attrs do not give items another meaning than those of the file have."""
     for key in {**old, **new}:
         ours, theirs = (np.asarray(each.get(key)).tolist() for each in (old, new))
-        if key in _MEANING and key in new:
+        if key in MEANING and key in new:
             is_checked = True
         else:
             is_checked = key != "coordinates" and is_decoded_by({key: old.get(key, new.get(key))})

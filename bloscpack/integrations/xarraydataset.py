@@ -9,7 +9,7 @@ from typing import Any
 
 from ..archive.reader import Archive
 from ..array.array import Array
-from ..array.attrs import plain
+from ..array.attrs import default_dims, plain
 from ..array.axislabels import (
     COORDINATE,
     DECODED,
@@ -115,8 +115,8 @@ class _Variables:
             if (
                 "dims" not in array.attrs
             ):  # axes without names, of the same length if they share one
-                axes = zip(found.dims, array.shape, strict=True)
-                names = [n if sizes.setdefault(n, k) == k else f"{n}_{k}" for n, k in axes]
+                names = default_dims(array.shape, sizes.get)
+                sizes.update(zip(names, array.shape, strict=True))
                 found = _labels(array, dims=names)
             name = place.removeprefix(prefix)
             if array.attrs.get(COORDINATE) is True:

@@ -216,6 +216,10 @@ def test_items_must_have_one_meaning(tmp_path: Path) -> None:
     for name, words in (("c", "'degC'.* differ from .*'K'"), ("d", "{} differ from .*'K'")):
         with pytest.raises(ValueError, match=rf"{name}\.blp: the attrs .*{words}"):
             bp.open_many([tmp_path / "a.blp", tmp_path / f"{name}.blp"])
+    for name, values in (("e", [1, 2]), ("f", [1, 3])):
+        bp.save(tmp_path / f"{name}.blp", WHOLE, attrs=attrs | {"flag_values": values})
+    with pytest.raises(ValueError, match=r"'flag_values': \[1, 3\].* differ"):
+        bp.open_many([tmp_path / "e.blp", tmp_path / "f.blp"])
 
 
 def test_coordinates_of_rows_are_those_of_one_file(tmp_path: Path) -> None:

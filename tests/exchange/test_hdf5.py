@@ -16,6 +16,7 @@ from bloscpack.exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from bloscpack.exchange import arraytree
 from bloscpack.filetypes import arraysource
 
 from ..strategies import fill, scalars, shapes
@@ -376,3 +377,36 @@ def test_names_that_mean_something_elsewhere(key: str, tmp_path: Path) -> None:
             "_nc4_non_coord_d": {key: "is good"},
             "d": {},
         }
+
+
+def test_parts_of_objects_that_a_copy_has_not(tmp_path: Path) -> None:
+    labels = h5py.enum_dtype({"RED": 0, "GREEN": 1}, "i1")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        array = file.create_dataset("a", data=np.arange(3))
+        array.attrs.create("colour", 1, dtype=labels)
+        array.attrs.create("record", np.array([(1,)], [("colour", labels)]))
+        array.attrs["is_true"] = True
+    with pytest.warns(BloscpackWarning):
+        found = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp").left_out
+    assert sorted(found) == ["attribute 'colour' of 'a'", "attribute 'record' of 'a'"]
+    with bp.open(tmp_path / "a.blp") as copy:
+        assert copy.attrs == {"is_true": True}
+
+
+def test_a_small_file_that_claims_a_huge_array(tmp_path: Path, monkeypatch: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("huge", (1 << 20, 1 << 20), "f8", chunks=(1024, 1024))
+        huge = file["huge"].nbytes
+    with pytest.raises(UnsupportedError, match=f"it has {huge} bytes, of which hardly any were"):
+        bp.convert(tmp_path / "a.h5", tmp_path / "a.blp")
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["small"] = np.arange(3)
+    with pytest.warns(BloscpackWarning):
+        found = bp.convert(tmp_path / "a.h5", tmp_path / "a.blp").left_out
+    assert len(found) == 1
+    assert "array 'huge': it has" in found[0]
+    # What was written is copied, however much it is.
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["a"] = np.zeros(1000)
+    monkeypatch.setattr(arraytree, "_MAX_UNWRITTEN_NBYTES", 1000)
+    bp.convert(tmp_path / "b.h5", tmp_path / "b.blp")

@@ -12,6 +12,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, BloscpackWarning, NotFoundError, UnsupportedError
+from bloscpack.exchange import arraytree
 from bloscpack.filetypes import arraysource
 
 from ..strategies import SCALARS, fill
@@ -341,11 +342,23 @@ def test_openers_name_the_command(tmp_path: Path) -> None:
         assert f"'blpk convert {tmp_path}/a.zarr {tmp_path}/a.blp' converts" in str(caught.value)
 
 
-def test_more_items_than_memory_has(tmp_path: Path) -> None:
+def test_more_items_than_memory_has(tmp_path: Path, monkeypatch: Any) -> None:
     """Chunks that are not stored take no space, but those of two rows are read together."""
+    monkeypatch.setattr(arraytree, "_MAX_UNWRITTEN_NBYTES", 1 << 63)
     zarr.create_array(tmp_path / "a.zarr", shape=(4, 4), chunks=(2, 2), dtype="f4")
     path = tmp_path / "a.zarr" / "zarr.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"shape": [4, 1 << 52]}))
     with pytest.raises(UnsupportedError, match=r"a\.zarr: not enough memory for \(2, 45035"):
         bp.convert(tmp_path / "a.zarr", tmp_path / "a.blp")
     assert not (tmp_path / "a.blp").exists()
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".zarr.zip"])
+def test_a_small_store_that_claims_a_huge_array(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    store = zarr.storage.ZipStore(path, mode="w") if suffix == ".zarr.zip" else path
+    zarr.create_array(store, shape=(1 << 20, 1 << 20), dtype="f8", chunks=(1024, 1024))
+    if suffix == ".zarr.zip":
+        store.close()
+    with pytest.raises(UnsupportedError, match=f"it has {1 << 43} bytes, of which hardly any"):
+        bp.convert(path, tmp_path / "a.blp")
