@@ -85,7 +85,7 @@ class RecordingSource(ClipMapping[StreamClip]):
         return self.recording.streams[key].clip()
 
     def as_pictures(self) -> "RecordingSource":
-        """Return a source of the same clips whose colours begin with red, as files of pictures."""
+        """Return a source of the same clips for files of pictures; see `StreamClip.as_pictures`."""
         clips = object.__new__(_Pictures)
         clips.__dict__.update(self.__dict__, _is_own=False)
         return clips

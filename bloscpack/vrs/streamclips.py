@@ -34,14 +34,21 @@ from ..plugin import (
     read_clip,
     read_only_meta,
 )
-from .block.pixels import PLANAR_FORMATS, ImageFormat, ImageSpec, PixelFormat
+from .block.pixels import (
+    PACKED_FORMATS,
+    PLANAR_FORMATS,
+    ImageFormat,
+    ImageSpec,
+    PixelFormat,
+    unpack_ten_bits,
+)
 from .column.imageplace import (
     IRREGULAR,
     ImageForm,
     ImagePlaces,
-    has_bgr,
     image_block,
     image_index,
+    is_picture,
 )
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
 from .format.format import RECORD_TYPE_NAMES, RecordType
@@ -96,7 +103,8 @@ class StreamClip(ShownClip):
     """
 
     is_raw = True
-    _is_picture = False  # whether red is the first channel of all frames
+    # For files of pictures: shape and dtype of the frames whose pixels were changed.
+    _pictures: dict[int, tuple[tuple[int, ...], np.dtype[Any]]] | None = None
     is_upright = False  # images are not turned by their EXIF data, as by the reference
 
     def __init__(self, content: Content, ordinal: int, block: int | None = None) -> None:
@@ -181,7 +189,7 @@ class StreamClip(ShownClip):
         if len(self):
             spec = self._image_of(self._records.record(int(self._members[0]))).spec
         if isinstance(spec, ImageSpec) and spec.image_format == ImageFormat.RAW:
-            is_told = self._is_picture and spec.pixel_format == PixelFormat.BGR8
+            is_told = self._pictures is not None and spec.pixel_format == PixelFormat.BGR8
             if spec.pixel_format not in _PLAIN_FORMATS and not is_told:
                 yield f"pixel format {spec.pixel_format} of stream {self.id}"
             if spec.pixel_format in PLANAR_FORMATS:
@@ -247,9 +255,9 @@ class StreamClip(ShownClip):
         return clip
 
     def as_pictures(self) -> "StreamClip":
-        """Return the clip with red as the first channel of its colours, for files of pictures."""
+        """Return the clip for files of pictures: red comes first, and ten bits are unpacked."""
         clip = self._copy()
-        clip._is_picture = True
+        clip._pictures, clip._dtype, clip._peeked = {}, None, None
         return clip
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
@@ -274,18 +282,36 @@ class StreamClip(ShownClip):
         form = self._regular(number)
         if form is not None:
             return form.shape, form.dtype
-        known = self._places.columns.irregular
+        known = self._places.columns.irregular if self._pictures is None else self._pictures
         if number not in known:
             with ErrorsAt(self._records.where, number):
                 block = self._image_of(self._records.record(number))
-                known[number] = _decoded_form(block)
+                known[number] = self._decoded_form(block)
             self._peeked = number, block
         return known[number]
+
+    def _decoded_form(self, block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Return the shape and dtype of the pixels, from the image header if possible."""
+        info = _header_of(block)
+        if info is None:
+            pixels = self._pixels(block)
+            return pixels.shape, pixels.dtype
+        # imagecodec.py expands grey with alpha to RGBA, and one bit per pixel to a byte.
+        shape = (*info.shape[:2], 4) if info.shape[2:] == (2,) else info.shape
+        return shape, np.dtype("u1") if info.dtype.kind == "b" else info.dtype
+
+    def _pixels(self, block: Block) -> AnyArray:
+        if self._pictures is None or is_picture(block):
+            return block.array()
+        spec = block.spec
+        if isinstance(spec, ImageSpec) and spec.pixel_format in PACKED_FORMATS:
+            return unpack_ten_bits(block.data, spec)
+        return block.array()[..., ::-1]
 
     def _regular(self, number: int) -> ImageForm | None:
         place = int(self._places.columns.form_of[number])
         form = None if place == IRREGULAR else self._places.columns.forms[place]
-        return None if form is not None and form.is_bgr and self._is_picture else form
+        return None if form and not form.is_picture and self._pictures is not None else form
 
     def _image_of(self, record: Record) -> Block:
         index = self._index(record.format_version)
@@ -399,9 +425,7 @@ class StreamClip(ShownClip):
         if info and is_plain and (info.shape, info.dtype) == (frame.shape, frame.dtype):
             image.decode_into(block.data, frame, fast=False)
             return
-        pixels = block.array()
-        if self._is_picture and has_bgr(block):
-            pixels = pixels[..., ::-1]
+        pixels = self._pixels(block)
         if (pixels.shape, pixels.dtype) != (frame.shape, frame.dtype):
             raise self._differs(indices, k, pixels.shape, pixels.dtype, frame[None])
         frame[...] = pixels
@@ -442,14 +466,3 @@ def _header_of(block: Block) -> image.ImageInfo | None:
     if not isinstance(spec, ImageSpec) or spec.image_format not in _VERBATIM:
         return None
     return image.probe(block.data)
-
-
-def _decoded_form(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and dtype that `Block.array` returns, from the image header if possible."""
-    info = _header_of(block)
-    if info is None:
-        pixels = block.array()
-        return pixels.shape, pixels.dtype
-    # imagecodec.py expands grey with alpha to RGBA, and one bit per pixel to a byte.
-    shape = (*info.shape[:2], 4) if info.shape[2:] == (2,) else info.shape
-    return shape, np.dtype("u1") if info.dtype.kind == "b" else info.dtype

@@ -14,6 +14,7 @@ from bloscpack.frames.protocol import FrameSource
 from bloscpack.integrations.pictures import pictures
 from bloscpack.media import image
 from bloscpack.types import AnyArray
+from bloscpack.vrs.block.pixels import unpack_ten_bits
 from bloscpack.vrs.framesource import RecordingSource
 
 from ..sourcecontract import check_clip, check_source
@@ -104,6 +105,26 @@ def test_files_of_pictures_have_red_first(tmp_path: Path) -> None:
         assert (raw[IDS[0]][:] == expected).all()
         for id_, colours in zip(IDS, (expected[..., ::-1], expected), strict=False):
             assert abs(jpeg[id_][:].astype(int) - colours).max() < 6
+
+
+@pytest.mark.parametrize("pixel", ["raw10", "grey10packed"])
+@pytest.mark.parametrize("stride", [10, 12])
+def test_files_of_pictures_have_unpacked_pixels(tmp_path: Path, pixel: str, stride: int) -> None:
+    pytest.importorskip("PIL", reason="arrays become PNG by Pillow")
+    stored = np.arange(4 * stride, dtype=np.uint8).reshape(4, stride) * np.uint8(5)
+    formats = {IDS[0]: {"RF:Data:1": f"image/raw/6x4/pixel={pixel}/stride={stride}"}}
+    path = tmp_path / "a.vrs"
+    path.write_bytes(make_recording(formats, [Made(stored.tobytes(), IDS[0])] * 3))
+    with vrs.open(path) as recording:
+        (block,) = recording[0].blocks
+        expected = unpack_ten_bits(block.data, block.spec)
+    with RecordingSource(path) as source:
+        assert source[IDS[0]].as_pictures()[:].tolist() == [expected.tolist()] * 3
+        assert (source[IDS[0]][:] == stored[:, :10]).all()  # the bytes, as in the records
+    with pytest.warns(BloscpackWarning, match=f"pixel format {pixel}"):
+        bp.convert(path, tmp_path / "all", to="images")
+    for file in (tmp_path / "all").rglob("*.png"):
+        assert (image.decode(file.read_bytes()) == expected).all()
 
 
 def test_streams_with_images_are_clips(path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...plugin import AnyArray, BloscpackError, FormatError, IntArray, UnsupportedError
-from ..block.pixels import ImageFormat, ImageSpec, PixelFormat
+from ..block.pixels import PACKED_FORMATS, ImageFormat, ImageSpec, PixelFormat
 from ..format.format import RecordType
 from ..format.recordformat import ContentBlock, ContentType
 from ..layout.conventions import RAW_IMAGE_LABELS
@@ -40,7 +40,7 @@ class ImageForm(NamedTuple):
     strides: tuple[int, ...]
     dtype: np.dtype[Any]  # dtype of the pixels
     nbytes: int  # bytes of the block
-    is_bgr: bool  # whether blue is the first channel
+    is_picture: bool  # whether a file of pictures has its pixels as they are
 
     @property
     def extent(self) -> int:
@@ -78,12 +78,12 @@ def image_block(record: Record, contents: tuple[ContentBlock, ...], index: int) 
     return blocks[place]
 
 
-def has_bgr(block: Block) -> bool:
-    """Return whether blue is the first channel of an image; it is red in decoded files."""
+def is_picture(block: Block) -> bool:
+    """Return whether pixels of an image neither begin with blue nor are four in five bytes."""
     spec = block.spec
     if not isinstance(spec, ImageSpec) or spec.image_format != ImageFormat.RAW:
-        return False
-    return spec.pixel_format == PixelFormat.BGR8
+        return True
+    return spec.pixel_format not in (PixelFormat.BGR8, *PACKED_FORMATS)
 
 
 class PlaceColumns:
@@ -218,10 +218,11 @@ class ImagePlaces:
         """Decode a record and return the index of its image's form, or `IRREGULAR`."""
         try:
             block = image_block(self.records.record(number), decoder.contents, index)
-            pixels, is_bgr = block.array(), has_bgr(block)
+            pixels = block.array()
         except BloscpackError:
             return IRREGULAR  # reading this image raises the error
-        form = ImageForm(pixels.shape, pixels.strides, pixels.dtype, len(block.data), is_bgr)
+        place = pixels.shape, pixels.strides, pixels.dtype, len(block.data)
+        form = ImageForm(*place, is_picture(block))
         forms = self.columns.forms
         if form not in forms:
             forms.append(form)
