@@ -87,7 +87,11 @@ if TYPE_CHECKING:
     from .cli.frames.tune import tune_clips
     from .cli.sheet import Tiles
     from .damage.report import Damage, Findings, Report, damage_of, message_of
-    from .display.card import (
+    from .display.colormap import shares_of
+    from .display.contactsheet import contact_sheet, pictured, sheet_width, spread
+    from .display.framerate import RATE_KEY, RATE_KEYS, is_rate, rate_in, rate_of
+    from .display.htmltable import Markup, fields, joined, picture
+    from .display.notebook import (
         MAX_FRAMES,
         TILE,
         clip_picture,
@@ -96,10 +100,6 @@ if TYPE_CHECKING:
         size_text,
         thumbnail,
     )
-    from .display.colormap import shares_of
-    from .display.contactsheet import contact_sheet, pictured, sheet_width, spread
-    from .display.framerate import RATE_KEY, RATE_KEYS, is_rate, rate_in, rate_of
-    from .display.htmltable import Markup, fields, joined, picture
     from .display.thumbnail import has_colours
     from .exceptions import (
         BloscpackError,
@@ -241,6 +241,15 @@ if TYPE_CHECKING:
     )
     from .storage import disk
     from .storage.batch import Piece, fetch
+    from .storage.coalescing import (
+        FIELDS,
+        LOCAL,
+        RECORDS,
+        REMOTE,
+        Policy,
+        plan_array_runs,
+        plan_runs,
+    )
     from .storage.disk import is_locking, try_lock_for_writing
     from .storage.file import (
         FileObjectSource,
@@ -267,7 +276,6 @@ if TYPE_CHECKING:
     )
     from .storage.remote.prefetch import at_hand, prefetched
     from .storage.remote.source import may_wait
-    from .storage.runs import FIELDS, LOCAL, RECORDS, REMOTE, Policy, plan_array_runs, plan_runs
     from .storage.sink import FileSink, check_absent, committed, is_in_place, open_path, open_sink
     from .storage.update import forked_error
     from .storage.url import is_url, refuse_url, refuse_url_as_target, shown, shown_name
@@ -319,13 +327,13 @@ else:
     storage.protocol: ByteSink ByteSource ErrorsAt Extent Prefetch closed_on_error errors_at
     storage.remote.prefetch: at_hand prefetched
     storage.remote.source: may_wait
-    storage.runs: FIELDS LOCAL Policy RECORDS REMOTE plan_array_runs plan_runs
+    storage.coalescing: FIELDS LOCAL Policy RECORDS REMOTE plan_array_runs plan_runs
     storage.sink: FileSink check_absent committed is_in_place open_path open_sink
     storage.newfile: check_regular create_like make_like temporary_path
     storage.update: forked_error
     storage.url: is_url refuse_url refuse_url_as_target shown shown_name
     storage.window: WindowSource
-    display.card: MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail
+    display.notebook: MAX_FRAMES TILE clip_picture first_rows guarded size_text thumbnail
     display.colormap: shares_of
     display.contactsheet: contact_sheet pictured sheet_width spread
     display.framerate: RATE_KEY RATE_KEYS is_rate rate_in rate_of

@@ -15,9 +15,9 @@ import pytest
 import bloscpack as bp
 from bloscpack.cli.main import main
 from bloscpack.format.trailer import _MAX_PAGES_NBYTES, PAGE_CHUNKS, PAGE_SIZE
+from bloscpack.storage.coalescing import MAX_REQUESTS
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.remote.source import HEAD_NBYTES
-from bloscpack.storage.runs import MAX_REQUESTS
 
 from . import clientlist
 from .pages import DOCS

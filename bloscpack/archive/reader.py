@@ -345,7 +345,7 @@ class Archive(MutableMapping[str, Array]):
     def _repr_html_(self) -> str:
         """Return a table of the arrays for notebooks."""
         with importing:
-            from ..display.card import archive_card
+            from ..display.notebook import archive_card
         return archive_card(self)
 
     def to_dataframe(self) -> Any:

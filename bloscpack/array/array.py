@@ -219,7 +219,7 @@ class Array(StoredArray):
     def _repr_html_(self) -> str:
         """Return a table and a picture for notebooks."""
         with importing:
-            from ..display.card import array_card
+            from ..display.notebook import array_card
         return array_card(self)
 
     def __getitem__(self, index: Any) -> Any:

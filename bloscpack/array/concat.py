@@ -17,10 +17,10 @@ import numpy as np
 from ..container.front import Verify
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
+from ..storage.coalescing import MAX_REQUESTS
 from ..storage.folder.filelist import expanded
 from ..storage.pool import MAX_OPEN_FILES
 from ..storage.remote.source import may_wait, without_head
-from ..storage.runs import MAX_REQUESTS
 from ..types import AnyArray, ClosedOnExit
 from .array import Array
 from .arraymetadata import Described
@@ -141,7 +141,7 @@ class ManyArrays(Described, ClosedOnExit):
     def _repr_html_(self) -> str:
         """Return a table and a picture for notebooks."""
         with importing:
-            from ..display.card import many_arrays_card
+            from ..display.notebook import many_arrays_card
         return many_arrays_card(self)
 
     def array(self, number: int) -> Array:

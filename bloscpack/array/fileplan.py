@@ -5,7 +5,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..container.writer import DEFAULT_CODEC, default_shuffle
+from ..container.defaults import DEFAULT_CODEC, default_shuffle
 from ..exceptions import FileChangedError, UnsupportedError
 from ..format.codec import CODECS
 from ..format.metadata import describes_array

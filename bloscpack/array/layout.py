@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 import numpy as np
 
 from ..container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
-from ..container.writer import (
-    DEFAULT_CODEC,
-    Chunking,
-    build_header,
-    default_clevel,
-    default_shuffle,
-    features_of,
-    new_section,
-    spare_entries,
-    write_container,
-)
+from ..container.defaults import DEFAULT_CODEC, default_clevel, default_shuffle, spare_entries
+from ..container.writer import Chunking, build_header, features_of, new_section, write_container
 from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle

@@ -155,7 +155,7 @@ class Dataset(ClipMapping[Sample]):
     def _repr_html_(self) -> str:
         """Return a table of samples and thumbnails for notebooks."""
         with importing:
-            from .card import dataset_card
+            from .notebook import dataset_card
         return dataset_card(self)
 
     def _view(self, indices: range, shown: str | None = None) -> "Dataset":

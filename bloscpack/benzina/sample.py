@@ -75,7 +75,7 @@ class Sample(ShownClip):
     def _repr_html_(self) -> str:
         """Return a table and the thumbnail for notebooks."""
         with importing:
-            from .card import sample_card
+            from .notebook import sample_card
         return sample_card(self)
 
     @property

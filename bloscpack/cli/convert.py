@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..array.layout import AUTO
-from ..container.writer import DEFAULT_CODEC
+from ..container.defaults import DEFAULT_CODEC
 from ..filetypes.convert import convert
 from ..filetypes.copyjob import COPY_DEFAULTS, CopyOptions
 from ..filetypes.table import ARRAY_OPTIONS, FILETYPES, TARGETS

@@ -28,9 +28,10 @@ from ..storage.protocol import closed_on_error
 from ..storage.update import UpdateFile
 from ..types import BytesLike
 from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_quick_level, with_small_blocks
-from .growth import Growth
+from .defaults import DEFAULT_CODEC, default_clevel, default_shuffle
+from .inplaceappend import Growth
 from .reader import Container
-from .writer import DEFAULT_CODEC, Encoded, default_clevel, default_shuffle, encode_chunk
+from .writer import Encoded, encode_chunk
 
 if TYPE_CHECKING:
     from ..format.chunkgrid import ChunkGrid

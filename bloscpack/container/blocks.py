@@ -17,8 +17,8 @@ from ..format.codec import (
     extent_of_range,
 )
 from ..parallel.threads import map_ordered
+from ..storage.coalescing import LOCAL, REMOTE, plan_runs
 from ..storage.protocol import ByteSource
-from ..storage.runs import LOCAL, REMOTE, plan_runs
 from ..types import BlockRun, BytesLike
 from .chunktable import check_room
 from .front import PROBE_NBYTES

@@ -27,8 +27,8 @@ from ..format.codec import (
 )
 from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY
 from ..format.trailer import STATISTICS_SIZE, Trailer
+from ..storage.coalescing import CHUNKS, plan_runs
 from ..storage.protocol import ByteSource, Extent, errors_at
-from ..storage.runs import CHUNKS, plan_runs
 from ..types import AnyArray, BytesLike
 from .chunktable import check_left
 from .front import (

@@ -13,8 +13,9 @@ from ..storage.journal import replacing
 from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
 from ..types import Path, Progress
+from .defaults import spare_entries
 from .reader import Container
-from .writer import new_section, spare_entries, write_unused
+from .writer import new_section, write_unused
 
 
 def write_compact(container: Container, sink: ByteSink, progress: Progress | None = None) -> None:

@@ -40,10 +40,10 @@ from ..format.metadata import MetadataHeader, decode_data, stored_data
 from ..format.trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trailer
 from ..notice import notice
 from ..parallel.imports import importing
+from ..storage.coalescing import REMOTE
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
 from ..storage.protocol import ByteSource
-from ..storage.runs import REMOTE
 from ..types import BytesLike
 from .chunktable import ChunkTable, check_room
 

@@ -13,8 +13,8 @@ from ..exceptions import (
 )
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, CodecParams, encode
 from ..format.log import DATA_OFFSET
+from ..storage.coalescing import CHANGED, plan_array_runs
 from ..storage.protocol import Extent
-from ..storage.runs import CHANGED, plan_array_runs
 from ..types import AnyArray, BytesLike
 from .chunk import Found, StoredChunk, StoredChunks, digest_error
 from .logreader import LogStatistics, LogTable, read_chunk, read_commit

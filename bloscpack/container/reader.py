@@ -29,9 +29,9 @@ from ..format.codec import (
 )
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads, run_indexed
+from ..storage.coalescing import CHUNKS, most_per_run
 from ..storage.protocol import ByteSource, Extent, closed_on_error, errors_at
 from ..storage.remote.prefetch import prefetched
-from ..storage.runs import CHUNKS, most_per_run
 from ..types import AnyArray, BlockRun, BytesLike, StridedItems
 from .blocks import read_blocks_into, read_head, read_runs_into
 from .chunk import StoredChunk, StoredChunks

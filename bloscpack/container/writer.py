@@ -1,7 +1,5 @@
 """Sequential writer of a container: header, metadata, offset table, chunks with their digests.
 
-Everything else that writes takes its defaults from here: codec, level, filter, spare room.
-
 The offset table is first written with unused entries, as in bloscpack 0.16, and filled in after the
 last chunk. An interrupted write therefore leaves an empty table, never a wrong one.
 """
@@ -13,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from xxhash import xxh3_64_digest
 
 from ..format.checksum import Checksum
-from ..format.codec import CodecParams, Shuffle, encode_measured
+from ..format.codec import CodecParams, encode_measured
 from ..format.header import (
     FEATURE_ARRAY_CHUNKS,
     FEATURE_GRID,
@@ -29,29 +27,10 @@ from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink
 from ..storage.sink import SpoolSink
 from ..types import BytesLike, Progress
+from .defaults import SPARE_METADATA_NBYTES
 
-DEFAULT_CODEC = "zstd"
-_DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
-# Spare entries per chunk of a file of known length, as in bloscpack 0.16: it can grow elevenfold.
-_SPARE_PER_CHUNK = 10
-SPARE_METADATA_NBYTES = 64
 # A file of one chunk of this size is written at once, which takes less time than its parts.
 _SMALL_NBYTES = 64 << 10
-
-
-def default_shuffle(typesize: int) -> Shuffle:
-    """Return the default filter for items of this size."""
-    return Shuffle.BYTE if typesize > 1 else Shuffle.NONE
-
-
-def spare_entries(nchunks: int) -> int:
-    """Return how many spare entries the offset table of a new file has."""
-    return _SPARE_PER_CHUNK * nchunks
-
-
-def default_clevel(codec: str) -> int:
-    """Return the default compression level of a codec."""
-    return _DEFAULT_CLEVEL.get(codec, 5)
 
 
 def new_section(metadata: Any) -> bytes:

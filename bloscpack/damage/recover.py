@@ -14,11 +14,12 @@ from typing import IO, TYPE_CHECKING, Any
 from xxhash import xxh3_64_digest
 
 from ..array.arraymetadata import Description, statistics_type, unpack_array_metadata
+from ..container.defaults import spare_entries
 from ..container.foundfront import FoundFront, find_front, find_recorded_front
 from ..container.logreader import commits_of
 from ..container.salvage import FoundChunk, Salvage
 from ..container.salvagelog import find_log
-from ..container.writer import Chunking, build_header, spare_entries, write_unused
+from ..container.writer import Chunking, build_header, write_unused
 from ..exceptions import BloscpackError, FileChangedError, FormatError
 from ..format.codec import CODECS, CodecParams, decode, encode
 from ..format.header import (

@@ -118,7 +118,7 @@ class Report:
     def _repr_html_(self) -> str:
         """Return a table of the faults for notebooks."""
         with importing:
-            from ..display.card import report_card
+            from ..display.notebook import report_card
         return report_card(self)
 
     def __str__(self) -> str:

@@ -53,7 +53,7 @@ class Conversion:
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
         with importing:
-            from ..display.card import conversion_card
+            from ..display.notebook import conversion_card
         return conversion_card(self)
 
 

@@ -340,7 +340,7 @@ class ClipMapping(Mapping[str, ClipT], ClosedOnExit):
     def _repr_html_(self) -> str:
         """Return a table of clips and a picture for notebooks."""
         with importing:
-            from ..display.card import store_card
+            from ..display.notebook import store_card
         return store_card(self)
 
     def _ipython_key_completions_(self) -> list[str]:

@@ -154,5 +154,5 @@ class ShownClip(IndexedClip):
     def _repr_html_(self) -> str:
         """Return a table and a contact sheet for notebooks."""
         with importing:
-            from ..display.card import clip_card
+            from ..display.notebook import clip_card
         return clip_card(self)

@@ -120,7 +120,7 @@ class GulpDirectory:
     def _repr_html_(self) -> str:
         """Return a table of items for notebooks."""
         with importing:
-            from .card import gulp_card
+            from .notebook import gulp_card
         return gulp_card(self)
 
     def __iter__(self) -> Iterator[GulpChunk]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
-from ..container.growth import check_appendable
+from ..container.inplaceappend import check_appendable
 from ..container.reader import Container
 from ..container.writer import Chunking
 from ..exceptions import FormatError, NotEnoughSpace

@@ -13,10 +13,10 @@ from ..exceptions import TruncatedError
 from ..parallel.scratch import Scratch
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..types import BytesLike
+from .coalescing import LOCAL, most_per_run, plan_runs
 from .file import FileSource
 from .protocol import ByteSource
 from .remote.prefetch import prefetched_pieces
-from .runs import LOCAL, most_per_run, plan_runs
 
 # Decoded bytes per thread, as those of a Blosc chunk, unless the number of threads is given. A
 # second thread costs 0.2 to 0.5 ms of processor time, for its start and for waiting, with every

@@ -148,7 +148,7 @@ class Recording(RecordSequence, ClosedOnExit):
     def _repr_html_(self) -> str:
         """Return a table of streams for notebooks."""
         with importing:
-            from .card import recording_card
+            from .notebook import recording_card
         return recording_card(self)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -48,7 +48,7 @@ class Stream:
     def _repr_html_(self) -> str:
         """Return a table and a picture for notebooks."""
         with importing:
-            from .card import stream_card
+            from .notebook import stream_card
         return stream_card(self)
 
     def __eq__(self, other: object) -> bool:

@@ -19,8 +19,8 @@ from bloscpack.exceptions import (
     RemoteError,
     UnsupportedError,
 )
+from bloscpack.storage.coalescing import REMOTE
 from bloscpack.storage.remote.source import HEAD_NBYTES
-from bloscpack.storage.runs import REMOTE
 
 from ..conftest import SMALL_VECTORS, server_fixture
 from ..servers import FileServer, S3Server, running

@@ -31,7 +31,6 @@ from bloscpack.frames.store.format import (
     Metas,
     Section,
     Tail,
-    group_of,
     pack_id,
     pack_segment,
     store_header,
@@ -39,6 +38,7 @@ from bloscpack.frames.store.format import (
     unpack_section,
     unpack_store_header,
 )
+from bloscpack.frames.store.framesperchunk import frames_per_chunk
 
 U1, U2 = np.dtype("u1"), np.dtype("<u2")
 RGB = FrameFormat(Codec.LOSSLESS, 1, False, U1, (240, 320, 3))
@@ -300,7 +300,7 @@ class TestFrameFormat:
             assert FrameFormat.unpack(form.pack()) == form
 
     def test_groups(self) -> None:
-        assert [group_of(n) for n in (0, 1, 16, 17, 511, 512, 1 << 30)] == [
+        assert [frames_per_chunk(n) for n in (0, 1, 16, 17, 511, 512, 1 << 30)] == [
             1, 255, 255, 240, 8, 1, 1,
         ]  # fmt: skip
         assert FrameFormat.lossless(U2, (8, 8)).group == 32

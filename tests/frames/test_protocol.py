@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import bloscpack as bp
 from bloscpack.frames.protocol import FrameSource, frame_indices, read_batch
-from bloscpack.storage.runs import LOCAL
+from bloscpack.storage.coalescing import LOCAL
 
 from ..counting import CountingBytes
 from ..strategies import slices

@@ -6,10 +6,10 @@ import pytest
 
 from bloscpack.exceptions import TruncatedError
 from bloscpack.storage.batch import Piece, fetch
+from bloscpack.storage.coalescing import LOCAL
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.protocol import ByteSource
-from bloscpack.storage.runs import LOCAL
 
 from ..counting import CountingBytes
 

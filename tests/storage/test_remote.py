@@ -13,11 +13,11 @@ import fsspec
 import pytest
 
 from bloscpack.exceptions import FileChangedError, RemoteError, UnsupportedError
+from bloscpack.storage.coalescing import REMOTE
 from bloscpack.storage.file import open_source
 from bloscpack.storage.remote import retry
 from bloscpack.storage.remote.prefetch import at_hand
 from bloscpack.storage.remote.source import HEAD_NBYTES, MIN_RUN_NBYTES, RemoteSource
-from bloscpack.storage.runs import REMOTE
 from bloscpack.storage.url import is_url
 
 from ..servers import FileServer, S3Server, Server, running

@@ -37,6 +37,7 @@ from ...format.codec import MAX_CHUNK_NBYTES, ChunkHeader, CodecParams, Shuffle,
 from ...format.filekind import STORE_TAIL_MAGIC
 from ...format.header import FEATURE_FRAMES, UNKNOWN, Header, unpack_header_of
 from ...types import BytesLike, IntArray
+from .framesperchunk import MAX_GROUP, frames_per_chunk, raw_frames_per_chunk
 
 CHECKSUM = "xxh3_64"
 DIGEST_SIZE = 8
@@ -64,15 +65,8 @@ MAX_DIM = 2**32 - 1
 _MIN_COMPRESSED_NBYTES = 1024
 _SECTION_PARAMS = CodecParams("zstd", 3, Shuffle.NONE, 1, 1 << 18)
 
-# Frames smaller than this share a chunk of about this many bytes.
-_SMALL_FRAME_NBYTES = 512
-_GROUP_NBYTES = 4096
-_MAX_GROUP = 255
-# Limit on a group: reading one of its frames decodes all of them.
+# Limit on the frames of a chunk: reading one of them decodes all.
 _MAX_GROUP_NBYTES = 1 << 20
-# Raw frames smaller than this share a digest. The first read of a frame reads all frames of its
-# digest, and each digest costs about 1 us.
-_RAW_GROUP_NBYTES = 1 << 17
 # The first frame of a raw clip is at a multiple of this, so that its pages can be mapped.
 RAW_ALIGNMENT = 4096
 
@@ -107,13 +101,6 @@ FLAG_PART = 0x02  # a directory that follows lists it
 FLAG_DIRECTORY = 0x04  # it lists parts, see `directory`
 
 
-def group_of(frame_nbytes: int) -> int:
-    """Return the number of frames of this decoded size that share a chunk."""
-    if not 0 < frame_nbytes < _SMALL_FRAME_NBYTES:
-        return 1
-    return min(_GROUP_NBYTES // frame_nbytes, _MAX_GROUP)
-
-
 class FrameFormat(NamedTuple):
     """Format of the frames of a clip."""
 
@@ -142,7 +129,7 @@ class FrameFormat(NamedTuple):
                 f"a frame of shape {shape} and {dtype} exceeds the limit of {MAX_CHUNK_NBYTES} "
                 "bytes"
             )
-        group = group_of(dtype.itemsize * prod(shape))
+        group = frames_per_chunk(dtype.itemsize * prod(shape))
         return cls(Codec.LOSSLESS, group, False, dtype, shape)
 
     @classmethod
@@ -154,8 +141,7 @@ class FrameFormat(NamedTuple):
         self = cls.lossless(dtype, shape)
         if not self.nbytes:
             return self
-        group = max(1, min(_RAW_GROUP_NBYTES // self.nbytes, _MAX_GROUP))
-        return self._replace(codec=Codec.RAW, group=group)
+        return self._replace(codec=Codec.RAW, group=raw_frames_per_chunk(self.nbytes))
 
     @property
     def nbytes(self) -> int:
@@ -203,7 +189,7 @@ class FrameFormat(NamedTuple):
             raise UnsupportedError(
                 f"frame format: codec {codec} with flags {flags:#x} is not supported here"
             )
-        if not 1 <= group <= _MAX_GROUP or (codec == Codec.IMAGE and group != 1):
+        if not 1 <= group <= MAX_GROUP or (codec == Codec.IMAGE and group != 1):
             raise FormatError(f"frame format: group is {group}, outside its range", field="group")
         if codec != Codec.IMAGE and flags & _FLAG_VARIES:
             raise FormatError("frame format: only images may differ in shape", field="flags")

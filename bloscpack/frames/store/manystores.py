@@ -18,11 +18,11 @@ from ...array.attrs import read_only
 from ...exceptions import NotFoundError
 from ...keywords import explain_keywords
 from ...parallel.threads import run_indexed
+from ...storage.coalescing import MAX_REQUESTS
 from ...storage.file import open_source
 from ...storage.pool import MAX_OPEN_FILES, FilePool
 from ...storage.protocol import ByteSource
 from ...storage.remote.source import may_wait, path_of
-from ...storage.runs import MAX_REQUESTS
 from ...storage.url import is_url, shown_name
 from ...types import AnyArray
 from ..protocol import Batch, ClipMapping, Wanted, read_batch

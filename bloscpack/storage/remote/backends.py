@@ -19,7 +19,7 @@ except ImportError as err:
     ) from err
 
 from ...exceptions import RemoteError, UnsupportedError
-from ..runs import MAX_REQUESTS
+from ..coalescing import MAX_REQUESTS
 from ..url import shown
 from .client import call_in_thread, client, kind_of
 from .errors import (

@@ -34,7 +34,7 @@ except ImportError as err:
 
 from ...exceptions import RemoteError
 from ...parallel.imports import importing
-from ..runs import MAX_REQUESTS
+from ..coalescing import MAX_REQUESTS
 from ..url import shown, without_secrets
 from .errors import cause_of, message_of
 

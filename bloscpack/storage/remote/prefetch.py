@@ -11,8 +11,8 @@ from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 from .. import disk
+from ..coalescing import REMOTE
 from ..protocol import ByteSource, Extent, Prefetch
-from ..runs import REMOTE
 
 # Stored bytes that are in memory or on their way at a time. As connections share the bandwidth, all
 # of these arrive at about the same time; what is fetched next, while they are used.

@@ -15,9 +15,9 @@ from ...exceptions import UnsupportedError
 from ...notice import notice
 from ...parallel.imports import importing
 from ...types import BytesLike
+from ..coalescing import REMOTE
 from ..partfolder import GONE, SUFFIX, checked_id
 from ..protocol import ByteSink, JoinSink
-from ..runs import REMOTE
 from ..url import options_of, shown
 from .source import RemotePlace, RemoteSource
 from .upload import check_absent, check_writable, is_s3_url, open_upload

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...exceptions import FileChangedError
 from ...types import BytesLike
-from ..runs import MAX_REQUESTS
+from ..coalescing import MAX_REQUESTS
 from .backends import S3Object
 from .errors import s3_status
 from .partobjects import note_upload

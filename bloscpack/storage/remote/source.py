@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ...parallel.imports import importing
 from ...parallel.threads import result_of
 from ...types import BytesLike
+from ..coalescing import REMOTE, joined
 from ..protocol import ByteSource, Extent, Prefetch
-from ..runs import REMOTE, joined
 from ..url import is_url, options_of, shown
 from ..window import PartPlace
 

@@ -32,9 +32,9 @@ from ..read.recordset import RecordSet
 from ..recording import Recording, open_quietly
 from ..write.recordfile import MAX_RECORD_NBYTES, RecordFile
 from .clipcolumns import Plan
-from .forms import StoredForm
-from .gathering import GroupImport
+from .columnimport import GroupImport
 from .payloadrows import damaged
+from .recordforms import StoredForm
 from .storedrecording import ATTR, CLIP, FORMAT, StoredRecording, facts_of
 from .storeprogress import Counter
 from .verbatim import iter_file, store_file, write_parts

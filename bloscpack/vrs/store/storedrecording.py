@@ -11,8 +11,8 @@ from ..format.format import StreamId
 from ..read.content import Content
 from ..read.recordreader import StoredRecord
 from .clipcolumns import Plan
-from .forms import StoredTable
 from .payloadrows import damaged
+from .recordforms import StoredTable
 from .storeprogress import Counter
 
 FORMAT = 1

@@ -28,7 +28,7 @@ from .clipcolumns import (
     RaggedColumn,
     item_of,
 )
-from .cutting import RAW, Key, cut, fixed_layouts
+from .payloadsplit import RAW, Key, cut, fixed_layouts
 
 # Limit of columns in a group, as each has an open file. Further forms are stored as bytes.
 _MAX_COLUMNS = 256

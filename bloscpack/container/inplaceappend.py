@@ -31,9 +31,10 @@ from ..format.trailer import (
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
 from ..storage.update import UpdateFile, forked_error
+from .defaults import SPARE_METADATA_NBYTES, spare_entries
 from .front import read_statistics, trailer_with_statistics
 from .reader import Container
-from .writer import SPARE_METADATA_NBYTES, Encoded, new_section, spare_entries
+from .writer import Encoded, new_section
 
 # A new file is buffered in memory up to this size; a file that is committed before has an offset
 # table that fits its number of chunks.

@@ -5,7 +5,7 @@ import pytest
 from bloscpack import benzina
 
 from ..conftest import SMALL_FORMATS
-from ..display.test_card import check_clips, checked
+from ..display.test_notebook import check_clips, checked
 
 
 def test_datasets_and_samples() -> None:

@@ -3,7 +3,7 @@
 from bloscpack import gulp
 
 from ..conftest import SMALL_FORMATS
-from ..display.test_card import check_clips, checked
+from ..display.test_notebook import check_clips, checked
 
 
 def test_directories() -> None:

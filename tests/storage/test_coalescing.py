@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.storage.runs import (
+from bloscpack.storage.coalescing import (
     Policy,
     Run,
     joined,
