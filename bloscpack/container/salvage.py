@@ -193,6 +193,8 @@ class Salvage:
         return True
 
     def _header_at(self, position: int) -> ChunkHeader:
+        # A damaged header can name an offset beyond those that a system reads at.
+        position = min(position, self._size)
         return ChunkHeader.unpack(self._source.read_at(position, CHUNK_HEADER_SIZE))
 
     def _chunk_at(self, position: int, *, any_size: bool = False) -> FoundChunk | None:

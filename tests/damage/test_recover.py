@@ -325,3 +325,17 @@ def test_paths_threads_and_progress(tmp_path: Path, nthreads: int) -> None:
     assert source.read_bytes() == target.read_bytes()
     assert seen[-1] == (array.nbytes, array.nbytes)
     assert len(seen) == 12
+
+
+@pytest.mark.parametrize("count", [1 << 60, 1 << 62])
+def test_a_count_of_spare_entries_that_no_file_has(tmp_path: Path, count: int) -> None:
+    """The first chunk would be at an offset beyond those at which a system reads."""
+    path = tmp_path / "damaged.blp"
+    rows = np.arange(40, dtype="u2").reshape(10, 4)
+    bp.save(path, rows, chunks=3, checksum="crc32")
+    data = bytearray(path.read_bytes())
+    data[24:32] = count.to_bytes(8, "little")
+    path.write_bytes(data[:-64])  # without the trailer, which restores the header
+    report = bp.recover(path, tmp_path / "found.blp")
+    assert report.ok
+    assert np.array_equal(bp.load(tmp_path / "found.blp"), rows)
