@@ -51,7 +51,7 @@ from .column.imageplace import (
     is_picture,
 )
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
-from .format.format import RECORD_TYPE_NAMES, RecordType
+from .format.format import RECORD_TYPE_NAMES, Compression, RecordType
 from .format.payload import decode_payload, decode_payload_into
 from .format.recordformat import ContentType
 from .format.typenames import type_name
@@ -59,9 +59,9 @@ from .read.content import Content
 from .read.record import Block, Record
 from .read.recordset import RecordSet, tagged_versions
 
-# Cost of a decoded byte relative to Blosc, for raw and for coded images; scales the number of
-# threads.
-_RAW_COST, _CODED_COST = 1.0, 8.0
+# Cost of a decoded byte relative to Blosc, for raw images without and with Zstandard, and for coded
+# images; scales the number of threads.
+_RAW_COST, _ZSTD_COST, _CODED_COST = 1.0, 4.0, 8.0
 # Frames smaller than this many bytes are read together and copied; larger ones are each read
 # straight into the result.
 _STRAIGHT_NBYTES = 1 << 16
@@ -94,7 +94,8 @@ class StreamClip(ShownClip):
     id : str
         Id of the stream, such as ``"1201-1"``.
     decode_cost : float
-        Cost of a decoded byte relative to Blosc; scales the number of threads.
+        Cost of a decoded byte relative to Blosc; scales the number of threads. Of raw images, by
+        the compression of the frames that were read last.
 
     Raises
     ------
@@ -334,6 +335,9 @@ class StreamClip(ShownClip):
         numbers = self._members[indices]
         self._records.load(numbers)
         self._places.load(numbers)
+        if self.decode_cost != _CODED_COST and len(numbers):
+            compression = self._records.headers.compressions.item(numbers.item(0))
+            self.decode_cost = _ZSTD_COST if compression == Compression.ZSTD else _RAW_COST
 
         def put(k: int, block: Block) -> None:
             self._put(block, frames[k, ...], indices, k)

@@ -13,6 +13,8 @@ from bloscpack.exceptions import BloscpackWarning, NotFoundError
 from bloscpack.frames.protocol import FrameSource
 from bloscpack.integrations.pictures import pictures
 from bloscpack.media import image
+from bloscpack.parallel import threads
+from bloscpack.storage import batch
 from bloscpack.types import AnyArray
 from bloscpack.vrs.block.pixels import unpack_ten_bits
 from bloscpack.vrs.framesource import RecordingSource
@@ -199,3 +201,25 @@ def test_to_another_type_only_its_clips_of_frames_are_copied(path: Path, tmp_pat
     copied = bp.convert(path, tmp_path / "pictures", to="images")
     assert (copied.kind, copied.clips, copied.frames) == ("images", 3, 30)
     assert len(list((tmp_path / "pictures").rglob("*.png"))) == 30
+
+
+@pytest.mark.parametrize(("preset", "wanted"), [("none", 1), ("fast", 1), ("zfast", 4)])
+def test_threads_by_the_compression(
+    preset: str, wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zstandard takes four times as long as LZ4, so 10 MB of it are worth several threads."""
+    found: list[int] = []
+    monkeypatch.delenv("BLOSCPACK_NTHREADS", raising=False)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 8)
+    monkeypatch.setattr(threads, "in_worker", lambda: False)
+    monkeypatch.setattr(batch, "run_indexed", lambda task, indices, count: found.append(count))
+    path = tmp_path / "grey.vrs"
+    with vrs.create(path, compression=preset) as writer:
+        stream = writer.stream("rgb camera")
+        stream.define("data", vrs.Image("raw", 640, 480, "grey8"))
+        stream.write("data", 0.0, np.full((480, 640), 7, "u1"))
+    with vrs.open(path) as recording:
+        (camera,) = recording.streams.values()
+        camera.frames.read([0])
+        camera.frames.read([0] * 34)
+    assert found == [1, wanted]
