@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container import growth
+from bloscpack.container import inplaceappend
 from bloscpack.exceptions import LockedError, ObjectNumpyArrayRejection
 
 ROWS = np.arange(60 * 20, dtype="u2").reshape(60, 4, 5)
@@ -22,8 +22,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(params=["held", "on disk"])
 def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "on disk":
-        monkeypatch.setattr(growth, "_HELD_NBYTES", 100)
-        monkeypatch.setattr(growth, "RESERVED_ENTRIES", 3)
+        monkeypatch.setattr(inplaceappend, "_HELD_NBYTES", 100)
+        monkeypatch.setattr(inplaceappend, "RESERVED_ENTRIES", 3)
 
 
 def start(path: Path, **options: Any) -> bp.Writer:

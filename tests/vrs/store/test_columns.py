@@ -11,7 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import vrs
-from bloscpack.vrs.store import gathering
+from bloscpack.vrs.store import columnimport
 
 from .recordings import ACCELERATION, FRAMES, SAMPLES, Imu, imu_values, write_recording
 
@@ -131,7 +131,7 @@ def test_bytes_that_are_not_bool_survive(tmp_path: Path) -> None:
 def test_images_of_other_sizes_are_other_clips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "_MAX_FORMS", 3)
+    monkeypatch.setattr(columnimport, "_MAX_FORMS", 3)
     with vrs.create(tmp_path / "a.vrs") as writer:
         stream = writer.stream(1201)
         stream.define("data", Size, vrs.Image("raw"))
