@@ -1,28 +1,40 @@
-"""Recovery of a dataset: a new one of the samples that can be parsed, byte for byte."""
+"""Recovery of a dataset: a new one of the samples that can be parsed, byte for byte.
+
+Without a whole movie box, samples are found in the data: each is an mp4 that begins with ``ftyp``.
+"""
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import IO, Any, TypeVar
 
 from ..plugin import (
     BloscpackError,
+    ByteSource,
     Damage,
     Findings,
     FormatError,
     Path,
     Progress,
     Report,
+    closed_on_error,
     damage_of,
     message_of,
+    open_source,
 )
 from .dataset import Dataset
 from .dataset import open as open_dataset
+from .mp4.bmff import LARGE_HEADER_NBYTES, Window, unpack_header
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES
+from .mp4.movie import unpack_movie
+from .mp4.samplelayout import parse_sample
 from .sample import Sample
 from .writer import Writer
 
 T = TypeVar("T")
+
+# End of a file, of which a part may be missing, for the sizes of its outermost boxes.
+_ANY_END = 1 << 63
 
 
 def recover_dataset(
@@ -38,13 +50,21 @@ def recover_dataset(
     samples are taken. A split keeps its samples that are left. Notices name the tracks of other
     programs, which are not copied. `progress` is called with (samples done, samples in total).
 
+    If the movie box is missing or damaged, the samples in the data are taken, without splits.
+
     Raises
     ------
     FormatError
-        The movie box is damaged, or no sample can be saved; `dst` is not changed.
+        No sample can be saved; `dst` is not changed.
     """
     found = Findings()
-    with open_dataset(source, nthreads=nthreads) as dataset:
+    opened = open_source(source)
+    with closed_on_error(opened, opened.name):
+        try:
+            unpack_movie(Window(opened.read_at), opened.size())
+        except FormatError as err:
+            return _recover_loose(opened, dst, err)
+    with open_dataset(opened, nthreads=nthreads) as dataset:
         entries = _Entries(dataset, found)
         nbytes = int(dataset.tracks[INPUT].extents(slice(None))[1].sum())
         whole = [sample.index for sample in dataset.samples() if _is_whole(sample, found)]
@@ -59,6 +79,59 @@ def recover_dataset(
         report = found.report("sample", dataset.name, len(dataset), nbytes, saved=len(whole))
         report.notices.extend(f"{what} is not copied" for what in dataset._content.other_tracks)
         return report
+
+
+def _recover_loose(source: ByteSource, dst: Path | IO[bytes], fault: FormatError) -> Report:
+    """Write a dataset of the samples in the data of a file without a whole movie box."""
+    found = Findings()
+    what = f"{message_of(fault)}; samples are found in the data, without splits"
+    found.add(Damage(what, None, fault.offset))
+    count = nbytes = 0
+    with closing(source), Writer(dst, overwrite=True) as writer:
+        for offset, data in _loose_samples(source):
+            count, nbytes = count + 1, nbytes + len(data)
+            try:
+                tracks = parse_sample(data).tracks
+                kept = {k: data[at.offset : at.offset + at.nbytes] for k, at in tracks.items()}
+                target = kept.get(TARGET, b"")
+                writer.add_encoded(
+                    data,
+                    int.from_bytes(target, "little", signed=True)
+                    if len(target) == TARGET_NBYTES
+                    else None,
+                    kept.get(NAME, b"").removesuffix(b"\0") or None,
+                )
+            except BloscpackError as err:
+                end = offset + len(data)
+                found.add(Damage(message_of(err), count - 1, offset, end, frames=(0, 1)))
+        if not len(writer):
+            raise fault
+    return found.report("sample", source.name, count, nbytes, saved=len(writer))
+
+
+def _loose_samples(source: ByteSource) -> Iterator[tuple[int, bytes]]:
+    """Yield the offsets and bytes of the samples in ``mdat``, each from ``ftyp`` to the next."""
+    read, size = Window(source.read_at), source.size()
+
+    def header_at(at: int, end: int) -> Any:
+        with suppress(FormatError):
+            view = read(at, max(0, min(LARGE_HEADER_NBYTES, end - at, size - at)))
+            header = unpack_header(view, 0, at, end, to_end=end == _ANY_END)
+            return header if header.kind.isalnum() else None  # targets follow the samples
+
+    box = header_at(0, _ANY_END)
+    while box is not None and box.kind != b"mdat":
+        box = header_at(box.end, _ANY_END)
+    start, at = None, size if box is None else box.payload_offset
+    end = size if box is None else min(box.end, size)
+    while at <= end:
+        box = header_at(at, end)
+        if (box is None or box.kind == b"ftyp") and start is not None:
+            yield start, bytes(source.read_at(start, at - start))
+        if box is None:
+            return
+        start = at if box.kind == b"ftyp" else start
+        at = box.end
 
 
 def _is_whole(sample: Sample, found: Findings) -> bool:

@@ -298,3 +298,45 @@ def test_tracks_of_others_that_a_recovered_dataset_lacks(
     report = bp.recover(path, tmp_path / "new.bzna")
     assert (report.saved, report.damage) == (5, [])
     assert report.notices == ["track 'else_thumb' is not copied"]
+
+
+@pytest.mark.parametrize("cut", ["moov", "targets", "last sample", "in the moov", "damaged moov"])
+def test_samples_without_a_whole_movie_box_are_recovered(
+    cut: str, written: Callable[[Change], Path], tmp_path: Path, base: bytes
+) -> None:
+    facts = vectors.facts("base5.bzna")["samples"]
+    moov = boxes(base, b"moov")[0].offset
+    ends = {
+        "moov": moov,
+        "targets": facts[-1]["offset"] + facts[-1]["size"] + 3,
+        "last sample": facts[-1]["offset"] + facts[-1]["size"] - 1,
+        "in the moov": moov + 500,
+    }
+    if cut in ends:
+        path = written(lambda data: data[: ends[cut]])
+    else:
+        path = written(lambda data: with_size(data, b"stbl", 2**31, INPUT))
+    report = bp.recover(path, tmp_path / "new.bzna")
+    nlost = int(cut == "last sample")
+    assert (report.saved, report.nchunks) == (5 - nlost, 5)
+    assert "samples are found in the data" in str(report.damage[0])
+    assert len(report.damage) == 1 + nlost
+    with benzina.open(base) as old, benzina.open(tmp_path / "new.bzna") as new:
+        assert [s.data for s in new.samples()] == [s.data for s in old.samples()][: len(new)]
+        assert new.targets.tolist() == old.targets.tolist()[: len(new)]
+        assert list(new.names) == list(old.names)[: len(new)]
+
+
+def test_nothing_is_recovered_from_a_file_without_samples(tmp_path: Path) -> None:
+    for data in (b"", b"no boxes" * 9, pack_box(b"ftyp", b"isom\0\0\0\0bzna"), base_head()):
+        path = tmp_path / "a.bzna"
+        path.write_bytes(data)
+        with pytest.raises(FormatError):
+            bp.recover(path, tmp_path / "new.bzna")
+        assert [each.name for each in tmp_path.iterdir()] == ["a.bzna"]
+
+
+def base_head() -> bytes:
+    """Return a file whose data are targets."""
+    targets = b"".join(k.to_bytes(8, "little") for k in (0, 1, 2**28, 2**60))
+    return pack_box(b"ftyp", b"isom\0\0\0\0bzna") + pack_box(b"mdat", targets)
