@@ -73,7 +73,8 @@ def recover_dataset(
         splits = {name: _left(span, whole) for name, span in entries.splits.items()}
         with Writer(dst, splits=splits or None, overwrite=True) as writer:
             for sample in dataset.samples(whole):
-                writer.add_encoded(sample.data, entries.target(sample), entries.name(sample))
+                name = _storable(entries.name(sample), sample.index, found)
+                writer.add_encoded(sample.data, entries.target(sample), name)
                 if progress is not None:
                     progress(len(writer), len(whole))
         report = found.report("sample", dataset.name, len(dataset), nbytes, saved=len(whole))
@@ -99,7 +100,7 @@ def _recover_loose(source: ByteSource, dst: Path | IO[bytes], fault: FormatError
                     int.from_bytes(target, "little", signed=True)
                     if len(target) == TARGET_NBYTES
                     else None,
-                    kept.get(NAME, b"").removesuffix(b"\0") or None,
+                    _storable(kept.get(NAME, b"").removesuffix(b"\0") or None, count - 1, found),
                 )
             except BloscpackError as err:
                 end = offset + len(data)
@@ -144,6 +145,14 @@ def _is_whole(sample: Sample, found: Findings) -> bool:
         found.add(Damage(message_of(err), sample.index, sample.location, end, frames=(0, 1)))
         return False
     return True
+
+
+def _storable(name: bytes | None, index: int, found: Findings) -> bytes | None:
+    """Return a name; None, with a fault, if a damaged size made it end behind its NUL."""
+    if name is None or b"\0" not in name:
+        return name
+    found.add(Damage(f"sample {index}: name {name!r:.80} contains NUL, and is not saved", index))
+    return None
 
 
 def _left(span: range, whole: Sequence[int]) -> tuple[int, int]:

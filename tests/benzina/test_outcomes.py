@@ -327,6 +327,21 @@ def test_samples_without_a_whole_movie_box_are_recovered(
         assert list(new.names) == list(old.names)[: len(new)]
 
 
+@pytest.mark.parametrize("has_moov", [True, False])
+def test_a_name_that_cannot_be_stored_costs_no_sample(
+    has_moov: bool, written: Callable[[Change], Path], tmp_path: Path
+) -> None:
+    def damaged(data: bytes) -> bytes:
+        data = data.replace(b"n3.png\0", b"n3\0png\0")
+        return data if has_moov else data[: boxes(data, b"moov")[0].offset]
+
+    report = bp.recover(written(damaged), tmp_path / "new.bzna")
+    assert report.saved == 5
+    assert "name b'n3\\x00png' contains NUL" in str(report.damage[-1])
+    with benzina.open(tmp_path / "new.bzna") as new:
+        assert list(new.names) == ["n0.png", "n1.png", "n2.png", "", "n4.png"]
+
+
 def test_nothing_is_recovered_from_a_file_without_samples(tmp_path: Path) -> None:
     for data in (b"", b"no boxes" * 9, pack_box(b"ftyp", b"isom\0\0\0\0bzna"), base_head()):
         path = tmp_path / "a.bzna"
