@@ -250,7 +250,6 @@ if TYPE_CHECKING:
         plan_array_runs,
         plan_runs,
     )
-    from .storage.disk import is_locking, try_lock_for_writing
     from .storage.file import (
         FileObjectSource,
         FileSource,
@@ -262,6 +261,7 @@ if TYPE_CHECKING:
     )
     from .storage.folder.filelist import ListedFolder
     from .storage.folder.outputfolder import Folder
+    from .storage.lock import is_locking, try_lock_for_writing
     from .storage.memory import MemorySource
     from .storage.newfile import check_regular, create_like, make_like, temporary_path
     from .storage.pool import FilePool
@@ -318,7 +318,7 @@ else:
     format.filekind: wrong_kind
     format.metadata: json_values
     storage.batch: Piece fetch
-    storage.disk: is_locking try_lock_for_writing
+    storage.lock: is_locking try_lock_for_writing
     storage.file: FileObjectSource FileSource Holes Place kind_at open_source refuse_folder
     storage.folder.filelist: ListedFolder
     storage.folder.outputfolder: Folder

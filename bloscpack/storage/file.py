@@ -15,7 +15,7 @@ from weakref import WeakSet
 from .._ext import resident
 from ..format.filekind import HEAD_NBYTES, FileKind, kind_of, not_a_file
 from ..types import AnyArray, IntArray
-from . import disk
+from . import lock
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .journal import find_journal, journal_path, try_resolve_journal
 from .memory import MemorySource
@@ -133,7 +133,7 @@ class FileSource(ByteSource):
 
     def hold(self, sequence: int) -> bool:
         """Lock a version of a log."""
-        return disk.hold_version(self._open_descriptor(), sequence)
+        return lock.hold_version(self._open_descriptor(), sequence)
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
         """Return the runs of data that the file system reports."""

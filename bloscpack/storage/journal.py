@@ -29,7 +29,7 @@ from ..format.journallayout import (
 from ..notice import notice
 from . import disk
 from .descriptor import pread
-from .disk import NO_LOCKS, is_locking, try_lock, try_lock_for_writing, unlock
+from .lock import NO_LOCKS, is_locking, try_lock, try_lock_for_writing, unlock
 
 _BLOCK_NBYTES = 1 << 20
 _NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)

@@ -8,9 +8,8 @@ from typing import Self
 
 from ..exceptions import LockedError
 from ..types import BytesLike
-from . import disk
+from . import disk, lock
 from .descriptor import pread
-from .disk import is_locking, try_lock_for_writing, unlock
 from .file import refuse_folder
 from .journal import (
     LOCK_ATTEMPTS,
@@ -23,6 +22,7 @@ from .journal import (
     resolve_journal,
     write_journal,
 )
+from .lock import is_locking, try_lock_for_writing, unlock
 from .newfile import create_like, temporary_path
 from .protocol import ByteSource
 
@@ -134,14 +134,14 @@ class UpdateFile(ByteSource):
 
     def is_only_opened(self) -> bool:
         """Return whether nothing else in any process reads the file; False if that is unknown."""
-        return disk.is_only_opened(self._own())
+        return lock.is_only_opened(self._own())
 
     def held_versions(self, version: int) -> list[range]:
         """Return the versions before `version` that readers hold.
 
         Where the system cannot say, readers keep the version before it.
         """
-        found = disk.versions_held(self._own(), version)
+        found = lock.versions_held(self._own(), version)
         return [range(version - 1, version)] if found is None else found
 
     def start_sync(self, offset: int, nbytes: int) -> None:

@@ -13,7 +13,7 @@ from bloscpack.exceptions import BloscpackError, FormatError, UnsupportedError
 from bloscpack.format import log as layout
 from bloscpack.format.log import NO_ROW, NO_TREE, Node, Row, Tree
 from bloscpack.format.statistics import Statistics
-from bloscpack.storage import disk
+from bloscpack.storage import lock
 from bloscpack.storage.memory import MemorySource
 
 ARRAY = np.arange(3000, dtype="f8")
@@ -184,7 +184,7 @@ def test_a_node_without_them_is_as_before(tmp_path: Path) -> None:
 def test_a_reader_whose_space_is_used_again_is_never_wrong(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "hold_version", lambda *_: False)
+    monkeypatch.setattr(lock, "hold_version", lambda *_: False)
     reader = bp.open(path)
     with bp.open(path, "r+") as a:
         for value in range(40):

@@ -31,7 +31,7 @@ from bloscpack.exceptions import (
 from bloscpack.format import log as layout
 from bloscpack.format.header import Header
 from bloscpack.format.statistics import Statistics
-from bloscpack.storage import disk
+from bloscpack.storage import disk, lock
 from bloscpack.storage.memory import MemorySource
 
 from ..counting import CountingBytes
@@ -526,8 +526,8 @@ def test_an_old_state_of_the_writer_is_never_other_content(path: Path) -> None:
 def test_without_locks_an_old_reader_never_finds_other_content(
     path: Path, monkeypatch: pytest.MonkeyPatch, verify: bool
 ) -> None:
-    monkeypatch.setattr(disk, "hold_version", lambda *_: False)
-    monkeypatch.setattr(disk, "versions_held", lambda *_: None)
+    monkeypatch.setattr(lock, "hold_version", lambda *_: False)
+    monkeypatch.setattr(lock, "versions_held", lambda *_: None)
     # Noise is stored as it is, so that all chunks fit each hole.
     before = np.random.default_rng(1).integers(0, 1 << 63, (100, 1000))
     bp.save(path, before, chunks=10, changeable=True)

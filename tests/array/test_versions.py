@@ -15,7 +15,7 @@ from bloscpack.container import logreader as reading
 from bloscpack.container import logwriter
 from bloscpack.exceptions import FileChangedError, FormatError, NotFoundError
 from bloscpack.format import log as layout
-from bloscpack.storage import disk
+from bloscpack.storage import lock
 from bloscpack.storage.file import FileSource
 
 Copies = list[np.ndarray[Any, Any]]
@@ -332,8 +332,8 @@ def test_a_small_change_of_a_large_array_is_small(path: Path) -> None:
 
 
 def test_without_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "hold_version", lambda *_: False)
-    monkeypatch.setattr(disk, "versions_held", lambda *_: None)
+    monkeypatch.setattr(lock, "hold_version", lambda *_: False)
+    monkeypatch.setattr(lock, "versions_held", lambda *_: None)
     copies = _changed(path, 2, 60)
     _check(path, copies[-3:])
     reader = bp.open(path, version=-3)

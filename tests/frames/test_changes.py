@@ -28,7 +28,7 @@ from bloscpack.frames.store import index as index_module
 from bloscpack.frames.store import writer as writer_module
 from bloscpack.frames.store.format import Tail
 from bloscpack.frames.store.recoverstore import compact_store
-from bloscpack.storage import disk
+from bloscpack.storage import lock
 
 from ..conftest import Warned
 from ..reference import frame_reader
@@ -401,7 +401,7 @@ class TestSpace:
             assert np.array_equal(many["0 too"].read(), clip(0, 3, SHAPE))
 
     def test_a_system_without_leases(self, tmp_path: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr(disk, "is_only_opened", lambda fd: False)
+        monkeypatch.setattr(lock, "is_only_opened", lambda fd: False)
         path = tmp_path / "a.blp"
         model = build(path)
         data = path.read_bytes()
