@@ -44,7 +44,8 @@ class naming:  # noqa: N801 - a class, as each write enters one, and generators 
         if self._name is None or isinstance(err, BloscpackError):
             return
         if isinstance(err, OSError) and err.errno is not None:
-            err.filename, err.filename2 = self._name, None
+            err.filename = self._name
+            del err.filename2  # None would be shown, too
 
 
 def name_of_temporary() -> str:

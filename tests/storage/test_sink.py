@@ -332,3 +332,9 @@ def test_parts_are_neither_written_nor_removed_behind_a_link(tmp_path: Path) -> 
     parts.discard()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
     assert (tmp_path / "home" / "letter").read_text() == "precious"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the full device of Linux")
+def test_a_full_device_is_named_once() -> None:
+    with pytest.raises(OSError, match=r"on device: '/dev/full'$"), open_sink("/dev/full") as sink:
+        sink.write(b"content")
