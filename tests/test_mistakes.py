@@ -100,6 +100,13 @@ MISTAKES: list[tuple[str, Callable[[Case], object], type[Exception], str]] = [
     ("codec", lambda _: bp_.save("b.blp", ROWS, codec="gzip"), ValueError, "choose from"),
     ("level", lambda _: bp.save("b.blp", ROWS, clevel=12), ValueError, "must be 0 to 9"),
     ("chunks", lambda _: bp_.save("b.blp", ROWS, chunks=True), TypeError, "a number of rows"),
+    (
+        "attrs",
+        lambda _: bp_.save("b.blp", ROWS, attrs="unit"),
+        TypeError,
+        "attrs must be a mapping",
+    ),
+    ("attrs of all", lambda _: bp_.savez("b.blp", a=ROWS, attrs=[1]), TypeError, "be a mapping"),
     ("few dims", lambda _: bp.save("b.blp", ROWS, attrs={"dims": ["t"]}), ValueError, "2 names"),
     ("no dims", lambda _: bp.save("b.blp", ROWS, attrs={"dims": 5}), ValueError, "2 names"),
     (

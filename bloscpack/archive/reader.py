@@ -17,7 +17,7 @@ from ..container.identity import place_of, reopened
 from ..container.members import Members, first_names, read_attrs, read_members
 from ..container.reader import Container
 from ..format.archiveindex import check_name
-from ..format.metadata import json_values
+from ..format.metadata import attr_values
 from ..parallel.imports import importing
 from ..storage.file import open_source
 from ..storage.protocol import ByteSource, Extent, closed_on_error, errors_at
@@ -175,7 +175,7 @@ class Archive(MutableMapping[str, Array]):
 
     @attrs.setter
     def attrs(self, attrs: Mapping[str, Any]) -> None:
-        self._changing().attrs = json_values(dict(attrs), "attrs")
+        self._changing().attrs = attr_values(attrs)
 
     if not TYPE_CHECKING:  # type checkers know that there are no others
 

@@ -12,6 +12,7 @@ from ..array.fileplan import plan_file, settings_from, without_labels
 from ..array.layout import SAVE_DEFAULTS, Chunks, SaveOptions
 from ..container.compact import write_compact
 from ..format.archiveindex import check_name
+from ..format.metadata import attr_values
 from ..keywords import explain_keywords, foreign_keyword
 from ..parallel.imports import importing
 from ..parallel.progressbar import as_progress
@@ -378,7 +379,7 @@ def _save_several(
     storage_options: Mapping[str, Any] | None,
 ) -> None:
     """Save arrays, mappings and iterators to an archive."""
-    attrs = _attrs_of_all(arrays) | dict(attrs or {})
+    attrs = _attrs_of_all(arrays) | attr_values(attrs)
     if changeable:
         _check_local(path)
     # Coordinates are never rounded, and have other shapes.

@@ -128,6 +128,14 @@ def cast_exactly(items: AnyArray, dtype: Dtype) -> AnyArray | None:
     return cast
 
 
+def metadata_of(dtype: Dtype) -> dict[str, Any]:
+    """Return the metadata that h5py and others have put into a dtype or its fields."""
+    found = dict(dtype.metadata or {})
+    for each, *_ in (dtype.fields or {}).values():
+        found |= metadata_of(each)
+    return found
+
+
 def cast_rows(rows: AnyArray, dtype: Dtype, *, is_array: bool) -> AnyArray:
     """Return rows as `dtype`; raises TypeError if they would change.
 

@@ -10,6 +10,7 @@ from ..exceptions import FileChangedError, UnsupportedError
 from ..format.codec import CODECS
 from ..format.metadata import describes_array
 from ..format.rounding import ATTRIBUTE
+from ..notice import notice
 from ..parallel.imports import importing
 from ..storage.protocol import ByteSink
 from ..storage.remote.prefetch import prefetched
@@ -18,6 +19,7 @@ from .array import Array
 from .arraylike import as_array
 from .arraymetadata import statistics_type
 from .attrs import check_dims, plain
+from .dtype import metadata_of
 from .layout import (
     AUTO,
     SAVE_DEFAULTS,
@@ -127,6 +129,8 @@ def plan_file(
             return FilePlan(value.container.data_offset, partial(_copy, value))
         like = value if like is None else like
     array = as_array(value)
+    if dropped := metadata_of(array.dtype):
+        notice("the metadata %.80r of its dtype are left out", dropped)
     if like is None and not _given(options):
         layout = default_layout(array.dtype, array.shape, is_fortran(array))
         return FilePlan(layout.front_nbytes, partial(layout.write, array=array))
@@ -193,7 +197,9 @@ def without_labels(
         if attrs != value.attrs and options.get("attrs") is None:
             options = {**options, "attrs": attrs}
         return value, options
-    if not getattr(value, "attrs", None) and not hasattr(value, "coords"):
+    if not getattr(value, "attrs", None) and not (
+        hasattr(value, "coords") or hasattr(value, "metadata")
+    ):
         return value, options
     with importing:
         from .labelled import unlabelled

@@ -52,11 +52,21 @@ def unlabelled(value: Any, store: Store | None = None) -> tuple[Any, dict[str, A
         if unlimited := {*value.encoding.get("unlimited_dims", ())} & {*value.dims}:
             attrs[UNLIMITED] = sorted(unlimited)
         return value, attrs | {DECODED: True} if "coordinates" in attrs else attrs
-    attrs = {}
+    return value, _attrs_of(value)
+
+
+def _attrs_of(value: Any) -> dict[str, Any]:
+    """Return the attrs of an array of h5py or Zarr, with the names of its axes."""
+    attrs: dict[str, Any] = {}
+    names = getattr(getattr(value, "metadata", None), "dimension_names", None)  # of Zarr
+    if names and all(isinstance(each, str) for each in names):
+        attrs["dims"] = [*names]
+    elif any(names or ()):
+        notice("the names %.80r of some axes are left out", names)
     found = getattr(value, "attrs", None)
     for name, each in found.items() if isinstance(found, Mapping) else ():
         try:
             attrs |= as_json("attrs", {name: each})
         except (TypeError, ValueError) as err:
             notice("attribute %.80r is left out: %s", name, err)
-    return value, attrs
+    return attrs

@@ -15,7 +15,7 @@ from ..format.checksum import checksum_by_name
 from ..format.chunkgrid import ChunkGrid
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from ..format.header import UNKNOWN, Header
-from ..format.metadata import DEFAULT_META_CHECKSUM, json_values
+from ..format.metadata import DEFAULT_META_CHECKSUM, attr_values
 from ..format.rounding import Rounding
 from ..parallel.imports import importing
 from ..parallel.threads import resolve_nthreads
@@ -444,7 +444,7 @@ def plan_content(
     """
     dtype = description[0]
     metadata = array_metadata(*description, grid_chunks(division))
-    values: dict[str, Any] = json_values(dict(settings.attrs or {}), "attrs")
+    values = attr_values(settings.attrs)
     rounding = None
     if settings.keepbits is not None:
         rounding = Rounding.of(dtype, settings.keepbits)

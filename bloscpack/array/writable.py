@@ -18,7 +18,7 @@ from ..container.front import Verify
 from ..container.reader import Container
 from ..format.codec import ItemEncoder
 from ..format.header import FEATURE_ARRAY_CHUNKS
-from ..format.metadata import describes_array, encode_values, json_values
+from ..format.metadata import attr_values, describes_array, encode_values
 from ..format.rounding import Rounding
 from ..notice import notice, warn_unclosed
 from ..parallel.imports import importing
@@ -148,7 +148,7 @@ class WritableArray(ABC):
 
     def update_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Set some of the attrs, which must be JSON values."""
-        attrs = json_values(dict(attrs), "attrs")  # raises before any change
+        attrs = attr_values(attrs)  # raises before any change
         with self._alone():
             if self._metadata is None:
                 raise ValueError("the file cannot store attrs: it has no metadata section")
@@ -162,7 +162,7 @@ class WritableArray(ABC):
 
     def replace_attrs(self, attrs: Mapping[str, Any]) -> None:
         """Replace all attrs."""
-        attrs = json_values(dict(attrs), "attrs")
+        attrs = attr_values(attrs)
         with self._alone():
             if not self.keeps_attrs:
                 raise ValueError("the file cannot store attrs: it has no metadata section")

@@ -42,7 +42,7 @@ from .codec import (
     encode,
 )
 from .header import FEATURE_ARCHIVE, MAX_HEADER_SIZE, Header, unpack_header_of
-from .metadata import json_values, pack_section
+from .metadata import attr_values, pack_section
 
 CONTAINER = "archive"
 RECORD_MAGIC = b"BLPKMEMB"
@@ -324,7 +324,7 @@ def pack_archive_front(attrs: Mapping[str, Any]) -> bytes:
     """
     # Not compressed, so that the bytes do not depend on the zlib version; the section never grows.
     section = pack_section(
-        {"container": CONTAINER, "attrs": json_values(dict(attrs), "attrs")},
+        {"container": CONTAINER, "attrs": attr_values(attrs)},
         checksum=_CHECKSUM,
         codec="None",
         level=0,

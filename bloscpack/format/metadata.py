@@ -111,6 +111,19 @@ def json_values(value: Any, what: str) -> Any:
         raise ValueError(f"{what}: circular, or nested too deeply") from None
 
 
+def attr_values(attrs: Any) -> dict[str, Any]:
+    """Return a copy of the attrs of a caller made of JSON values; {} of None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are not a mapping, or for the reasons of `json_values`.
+    """
+    if not isinstance(attrs, Mapping | None):
+        raise TypeError(f"attrs must be a mapping, such as {{'unit': 'K'}}, not {attrs!r:.80}")
+    return json_values(attrs or {}, "attrs")  # type: ignore[no-any-return]
+
+
 def _plain(value: Any, where: str) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value

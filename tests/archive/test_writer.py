@@ -151,7 +151,7 @@ def test_pairs_are_taken_one_at_a_time() -> None:
         (({"\ud800": 1},), {}, ValueError, "Unicode"),
         ((), {"a": np.array([None])}, ObjectNumpyArrayRejection, "object"),
         ((), {"a": {"b": 1}}, TypeError, "it is a mapping; bloscpack.savez stores all"),
-        ((), {"a": 1, "attrs": [3]}, TypeError, "sequence"),
+        ((), {"a": 1, "attrs": [3]}, TypeError, "attrs must be a mapping"),
         ((), {"a": 1, "codec": "none"}, ValueError, "none"),
         ((iter([1, 2]),), {}, TypeError, "an iterator must give pairs of name and array, not 1"),
     ],

@@ -220,3 +220,25 @@ def test_dask_arrays_of_files_keep_their_attrs(tmp_path: Path) -> None:
     assert bp.open(tmp_path / "c.blp").attrs == {"unit": "K", "more": 1}
     assert bp.open(tmp_path / "d.blp")["x"].attrs == {"unit": "K"}
     assert bp.open(tmp_path / "e.blp").attrs["dims"] == ["y", "x"]
+
+
+def test_labels_of_numbers_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    labels = h5py.enum_dtype({"RED": 0, "GREEN": 1}, "i1")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", (3,), labels)
+        file.create_dataset("y", (3,), [("colour", labels)])
+        for name in "xy":
+            with pytest.warns(bp.exceptions.BloscpackWarning, match="'RED'.* are left out"):
+                bp.save(tmp_path / "a.blp", file[name])
+
+
+def test_names_of_the_axes_of_zarr_are_kept(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    names = ["t", "x"]
+    array = zarr.create_array({}, shape=(3, 4), dtype="i4", dimension_names=names)
+    bp.save(tmp_path / "a.blp", array)
+    assert bp.open(tmp_path / "a.blp").dims == ("t", "x")
+    array = zarr.create_array({}, shape=(3, 4), dtype="i4", dimension_names=["t", None])
+    with pytest.warns(bp.exceptions.BloscpackWarning, match="of some axes are left out"):
+        bp.save(tmp_path / "a.blp", array)

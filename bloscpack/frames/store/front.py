@@ -9,7 +9,7 @@ from typing import Any
 
 from ...exceptions import FormatError, TruncatedError
 from ...format.checksum import CHECKSUMS
-from ...format.metadata import MetadataHeader, decode_data, json_values, pack_section, stored_data
+from ...format.metadata import MetadataHeader, attr_values, decode_data, pack_section, stored_data
 from ...storage.protocol import ByteSource
 from ...types import BytesLike
 from .format import CHECKSUM, CONTAINER, store_header, unpack_store_header
@@ -24,7 +24,7 @@ def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
     `options` are defaults for appending: codec, preset, quality and subsampling; `attrs` are given
     by the user.
     """
-    metadata = {"container": CONTAINER, **options, "attrs": json_values(dict(attrs), "attrs")}
+    metadata = {"container": CONTAINER, **options, "attrs": attr_values(attrs)}
     # Not compressed, so that the bytes do not depend on the zlib version; the section never grows.
     section = pack_section(
         metadata, checksum=CHECKSUM, codec="None", level=0, reserve=lambda nbytes: nbytes
