@@ -154,7 +154,7 @@ class TestRefused:
 
     def test_foreign_files(self) -> None:
         refused(b"foreign" * 10, NotBloscpackError, "magic")
-        refused(b"", ValueError, "header")
+        refused(b"", NotBloscpackError, "it is empty")
 
     @pytest.mark.parametrize("spare", [0, 1, 3])
     def test_not_enough_space(self, spare: int) -> None:
