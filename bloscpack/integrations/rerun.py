@@ -59,15 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _rerun() -> Any:
-    with importing, optional_library("rerun-sdk", "rerun"):
-        import rerun
-    return rerun
-
-
 def _write(options: argparse.Namespace, found: Any, columns: Any) -> None:
     """Write all pictures of a file, and the columns of a recording, to the standard output."""
-    rr = _rerun()
+    with importing, optional_library("rerun-sdk", "rerun"):
+        import rerun as rr
+
     stream = rr.RecordingStream(
         options.application_id or options.opened_application_id or "bloscpack",
         recording_id=options.recording_id or options.opened_recording_id,

@@ -153,9 +153,6 @@ class Job(Generic[Task, Part]):
             self._is_error_raised = True
             raise self._error
 
-    def _run_here(self, function: Callable[[Task], Iterable[Part]]) -> None:
-        self._function = function
-
     def _receive(self, part: Part, nbytes: int) -> None:
         if not self._dropped:
             self._received.append((nbytes, part))
@@ -264,7 +261,7 @@ class Workers(ClosedOnExit, Generic[Task, Part]):
             job = Job(task, self)
             jobs.append(job)
             if here is not None and here(task):
-                job._run_here(self._function)
+                job._function = self._function
             else:
                 self._pending.append(job)
                 self._dispatch()

@@ -50,9 +50,9 @@ from .column.imageplace import (
     image_index,
     is_picture,
 )
+from .format.compression import decode_payload, decode_payload_into
 from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
 from .format.format import RECORD_TYPE_NAMES, Compression, RecordType
-from .format.payload import decode_payload, decode_payload_into
 from .format.recordformat import ContentType
 from .format.typenames import type_name
 from .read.content import Content

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from vectors import SMALL_VECTORS, ReferenceFolder
 
+from bloscpack.vrs.format.compression import decode_payload, encode_frame
 from bloscpack.vrs.format.format import Compression
-from bloscpack.vrs.format.payload import decode_payload, encode_frame
 
 HEADER_SIZE = 80
 RECORD_SIZE = 32

@@ -18,8 +18,8 @@ import zstandard
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
 from bloscpack.vrs import pyvrs
+from bloscpack.vrs.format.compression import encode_frame
 from bloscpack.vrs.format.format import Compression
-from bloscpack.vrs.format.payload import encode_frame
 from tests.vrs.memorysource import layout
 from tests.vrs.recordingfiles import Rec, build, description, header
 

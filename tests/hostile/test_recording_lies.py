@@ -19,8 +19,8 @@ from bloscpack import vrs
 from bloscpack.exceptions import FormatError
 from bloscpack.media import image
 from bloscpack.vrs import pyvrs
+from bloscpack.vrs.format.compression import encode_frame
 from bloscpack.vrs.format.format import Compression
-from bloscpack.vrs.format.payload import encode_frame
 from tests.vrs.memorysource import encode, layout
 from tests.vrs.recordingfiles import Built, Rec, build, numbered
 

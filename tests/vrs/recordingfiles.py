@@ -7,7 +7,7 @@ from typing import Any
 
 import zstandard
 
-from bloscpack.vrs.format.payload import encode_payload
+from bloscpack.vrs.format.compression import encode_payload
 
 DBL_MAX = 1.7976931348623157e308
 IMU = (241, 1)

@@ -9,7 +9,7 @@ import bloscpack.vrs as vrs
 from bloscpack.vrs.cli.copy import PRESETS
 from bloscpack.vrs.cli.extract import KINDS
 from bloscpack.vrs.export import extraction
-from bloscpack.vrs.format import payload
+from bloscpack.vrs.format import compression
 
 from ..cli.conftest import Blpk
 
@@ -190,5 +190,5 @@ def test_fix_index(blpk: Blpk, yard: Path) -> None:
 
 
 def test_choices_are_those_of_the_package() -> None:
-    assert set(PRESETS) == set(payload.PRESETS)
+    assert set(PRESETS) == set(compression.PRESETS)
     assert KINDS == extraction.KINDS

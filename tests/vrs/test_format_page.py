@@ -8,7 +8,7 @@ import pytest
 
 from bloscpack.vrs.block.audio import AudioFormat, SampleFormat
 from bloscpack.vrs.block.pixels import PixelFormat
-from bloscpack.vrs.format.payload import PRESETS
+from bloscpack.vrs.format.compression import PRESETS
 from bloscpack.vrs.layout.datalayout import DataLayout
 
 from ..pages import DOCS, blocks, dump_of, page_fixture

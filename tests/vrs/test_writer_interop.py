@@ -18,13 +18,13 @@ from bloscpack.vrs.block.pixels import (
     PixelFormat,
     image_planes,
 )
+from bloscpack.vrs.format.compression import PRESETS
 from bloscpack.vrs.format.format import (
     FILE_HEADER_SIZE,
     INDEX_TYPE_ID,
     RECORD_HEADER_SIZE,
     RecordHeader,
 )
-from bloscpack.vrs.format.payload import PRESETS
 from bloscpack.vrs.format.recordindex import SPLIT_VERSION
 from bloscpack.vrs.layout.pieces import ELEMENTS, TYPES, Piece, PieceKind
 from tests.oracle import Oracle

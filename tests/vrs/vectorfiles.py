@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from bloscpack.vrs.format.compression import decode_payload
 from bloscpack.vrs.format.format import RECORD_HEADER_SIZE, FileHeader, RecordHeader
-from bloscpack.vrs.format.payload import decode_payload
 
 from . import manifests
 from .manifests import FOLDER

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..edit.copying import CopyReport
     from ..recording import Recording
 
-# Those of vrs/format/payload.py, which is imported on use.
+# Those of vrs/format/compression.py, which is imported on use.
 PRESETS = (
     *("none", "fast", "tight"),
     *("zfaster", "zfast", "zlight", "zmedium", "zheavy", "zhigh", "ztight", "zmax"),

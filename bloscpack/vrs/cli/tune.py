@@ -29,7 +29,7 @@ _DEFAULT = "zfaster"  # of new recordings
 
 def tune(args: argparse.Namespace, console: Console, place: Place) -> Tuned:
     """Try every compression on records from all of a recording; settings of clips for a stream."""
-    from ..format.payload import PRESETS
+    from ..format.compression import PRESETS
 
     if place.inner:
         return tune_clips(args, console, place)
@@ -76,7 +76,7 @@ def _take_payloads(recording: "Recording", most: int) -> list[bytes]:
 
 
 def _trial(payloads: list[bytes], preset: str) -> Trial:
-    from ..format.payload import decode_payload, encode_payload
+    from ..format.compression import decode_payload, encode_payload
 
     began = process_time()
     encoded = [encode_payload(payload, preset) for payload in payloads]

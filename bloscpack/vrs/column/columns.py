@@ -26,7 +26,7 @@ from ...plugin import (
     fetch,
 )
 from ...plugin import Piece as StoredPiece
-from ..format.payload import decode_payload
+from ..format.compression import decode_payload
 from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
 from ..layout.pieces import Piece, PieceKind
 from ..layout.values import decoder_of

@@ -27,10 +27,10 @@ from ...plugin import (
     resolve_nthreads,
     temporary_path,
 )
+from ..format.compression import StoredPayload, check_preset, stored_payload
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes
-from ..format.payload import StoredPayload, check_preset, stored_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
 from ..read.content import Content, files_of
 from ..read.filesource import chunk_path

@@ -19,6 +19,7 @@ from ...plugin import (
     TruncatedError,
     plan_array_runs,
 )
+from ..format.compression import decode_payload
 from ..format.format import (
     RECORD_HEADER,
     RECORD_HEADER_DTYPE,
@@ -26,7 +27,6 @@ from ..format.format import (
     StreamId,
     normal_type_ids,
 )
-from ..format.payload import decode_payload
 from ..format.recordindex import RecordTable
 from .filesource import ChunkedSource
 

@@ -21,10 +21,10 @@ from ...plugin import (
     resolve_nthreads,
 )
 from ..export.contentchecksum import content_checksum
+from ..format.compression import StoredPayload, stored_payload
 from ..format.description import pack_description
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType
 from ..format.indexrecord import index_nbytes
-from ..format.payload import StoredPayload, stored_payload
 from ..format.recordindex import INDEX_ENTRY, ZSTD_LEVEL
 from ..read.content import Content
 from ..read.iteration import batches_by_size

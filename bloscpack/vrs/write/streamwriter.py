@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from ...plugin import BytesLike
+from ..format.compression import MIN_COMPRESSED_NBYTES, stored_payload
 from ..format.description import NAME_TAG, StreamTags, check_tag
 from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId, find_record_type
-from ..format.payload import MIN_COMPRESSED_NBYTES, stored_payload
 from .declaration import as_bytes
 from .encoding import BlockDeclaration, RecordEncoder
 from .recordfile import MAX_RECORD_NBYTES

@@ -33,6 +33,7 @@ from ...plugin import (
     disk,
     refuse_url_as_target,
 )
+from ..format.compression import check_preset, stored_payload
 from ..format.description import (
     FLAVOR_TAG,
     NAME_TAG,
@@ -52,7 +53,6 @@ from ..format.format import (
     RecordType,
     StreamId,
 )
-from ..format.payload import check_preset, stored_payload
 from ..format.typenames import TYPE_NAMES, type_name
 from ..read.content import files_of
 from .recordfile import RecordFile

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bloscpack._ext import record as kernel
 from bloscpack.exceptions import CodecError, UnsupportedError
-from bloscpack.vrs.format.format import Compression
-from bloscpack.vrs.format.payload import (
+from bloscpack.vrs.format.compression import (
     MIN_COMPRESSED_NBYTES,
     PRESETS,
     check_preset,
@@ -21,6 +20,7 @@ from bloscpack.vrs.format.payload import (
     encode_frame,
     encode_payload,
 )
+from bloscpack.vrs.format.format import Compression
 
 from ..conftest import SMALL_VECTORS
 from ..reference import lz4_frame
@@ -236,7 +236,7 @@ def test_a_frame_cannot_claim_more_than_its_blocks_hold(
     def refuse(nbytes: int) -> None:
         raise AssertionError(f"{nbytes} bytes asked for")
 
-    monkeypatch.setattr("bloscpack.vrs.format.payload.new_bytes", refuse)
+    monkeypatch.setattr("bloscpack.vrs.format.compression.new_bytes", refuse)
     frame = bomb(10, sized=sized)
     with pytest.raises(CodecError, match="different number of bytes"):
         decode_payload(frame, Compression.ZSTD, 0xFFFFFFFF)
@@ -254,7 +254,7 @@ def test_a_payload_too_large_for_memory_is_a_codec_error(
     def refuse(nbytes: int) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("bloscpack.vrs.format.payload.new_bytes", refuse)
+    monkeypatch.setattr("bloscpack.vrs.format.compression.new_bytes", refuse)
     frame = encode_frame(bytes(300), Compression.ZSTD, 1)
     with pytest.raises(CodecError, match="no memory"):
         decode_payload(frame, Compression.ZSTD, 300)

@@ -1,4 +1,4 @@
-"""Payloads of records: the bytes after a record header, uncompressed or one compressed frame.
+"""Compression of the payloads of records: the bytes after a record header, as one frame or plain.
 
 A compressed payload is exactly one LZ4 frame or one Zstandard frame. Bytes after the frame, a
 second frame, a frame that needs a dictionary, and a decoded size other than that of the record
