@@ -177,6 +177,11 @@ class ClipSampler:
     Each pass over the sampler after the first starts the next epoch, unless `set_epoch` was called.
     Without repeated or dropped clips, every clip appears exactly once per epoch over all ranks.
 
+    Raises
+    ------
+    ValueError
+        An argument is out of range, or a torch dataset that wraps a `FrameDataset` drops the epochs.
+
     Examples
     --------
     >>> from bloscpack.frames.sampler import ClipSampler
