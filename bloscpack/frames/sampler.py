@@ -180,7 +180,7 @@ class ClipSampler:
     Raises
     ------
     ValueError
-        An argument is out of range, or a torch dataset that wraps a `FrameDataset` drops the epochs.
+        An argument is out of range, or a dataset of torch around a `FrameDataset` drops epochs.
 
     Examples
     --------
