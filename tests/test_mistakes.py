@@ -47,6 +47,11 @@ def append(rows: Any) -> None:
         array.append(rows)
 
 
+def resize(shape: Any) -> None:
+    with bp.open("a.blp", "r+") as array:
+        array.resize(shape)
+
+
 def change_attrs(attrs: Any) -> None:
     with bp.open("a.blp", "a") as array:
         array.attrs = attrs
@@ -107,6 +112,7 @@ MISTAKES: list[tuple[str, Callable[[Case], object], type[Exception], str]] = [
         "attrs must be a mapping",
     ),
     ("attrs of all", lambda _: bp_.savez("b.blp", a=ROWS, attrs=[1]), TypeError, "be a mapping"),
+    ("resize", lambda _: resize("4"), ValueError, "shape must be a tuple of lengths, not '4'"),
     ("few dims", lambda _: bp.save("b.blp", ROWS, attrs={"dims": ["t"]}), ValueError, "2 names"),
     ("no dims", lambda _: bp.save("b.blp", ROWS, attrs={"dims": 5}), ValueError, "2 names"),
     (

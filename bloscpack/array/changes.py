@@ -6,7 +6,6 @@ read. They are compressed and written when they are more than 64 MiB, and on com
 written before a commit lies where nothing is in use, and is forgotten on an error.
 """
 
-import operator
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -34,6 +33,7 @@ from .arraymetadata import describe_content, statistics_type
 from .chunkpieces import GridPieces, Piece, cross, pieces, runs
 from .dtype import cast_exactly, is_rounded
 from .gather import Names, field_names, landing_run, strided
+from .layout import checked_shape
 from .selection import Sides, parse_selection
 from .writable import WritableArray, breaking
 
@@ -257,9 +257,8 @@ class ArrayChanges(WritableArray):
         TypeError, ValueError
             It is not a shape of as many axes, or the chunks do not allow it.
         """
-        lengths = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-        new = tuple(map(operator.index, lengths))
-        if len(new) != len(self.shape) or any(length < 0 for length in new):
+        new = checked_shape(shape)
+        if len(new) != len(self.shape):
             raise ValueError(f"shape must have {len(self.shape)} lengths, not {new}")
         stored = new[::-1] if self._is_fortran else new
         with self._alone():
