@@ -33,12 +33,19 @@ def texts_of(path: Path) -> str:
     text = path.read_text("utf-8")
     if path.suffix != ".py":
         return text
-    strings = (
+    nodes = list(ast.walk(ast.parse(text)))
+    strings = [
         node.value
-        for node in ast.walk(ast.parse(text))
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-    return "\n".join(strings)
+    ]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    strings += [
+        f"bloscpack[{ast.literal_eval(call.args[1])}]"
+        for call in calls
+        if ast.unparse(call.func) == "optional_library"
+    ]
+    return "\0".join(strings)  # no name goes on in the next string
 
 
 @pytest.mark.slow
@@ -51,7 +58,7 @@ def test_extras_that_messages_and_pages_name_can_be_installed() -> None:
         if extras - set(EXTRAS):
             unknown[path.name] = extras - set(EXTRAS)
     assert unknown == {}
-    assert {"http", "image", "s3", "torch", "video", "vrs"} <= named
+    assert {"hdf5", "http", "image", "s3", "torch", "video", "vrs"} <= named
 
 
 def test_the_extra_all_has_every_library() -> None:
