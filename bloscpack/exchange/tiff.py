@@ -31,7 +31,7 @@ from ..plugin import (
     quoted,
     stored_attrs,
 )
-from .arraytree import ArrayTree, Node
+from .arraytree import ArrayTree, Node, unwritten
 from .library import SourceStream, bytes_behind, chosen, errors_of
 from .npy import ItemRows
 
@@ -100,6 +100,8 @@ def open_tiff(source: ByteSource, inner: str, *, nthreads: int | None) -> Iterat
                 node.lost += bytes_behind(source, end)
             is_raw = series.keyframe.photometric != tifffile.PHOTOMETRIC.YCBCR
         node.rows, node.chunks = _rows(source, file, series)
+        if why := unwritten(series.nbytes, source.size):
+            raise UnsupportedError(f"{_WHAT}: {why}").at(path=source.name)
         tree.add(node)
         with tree.arrays("").open("") as array:
             yield SeveralArrays.of(array._replace(is_raw=is_raw).native())

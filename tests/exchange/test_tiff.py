@@ -9,6 +9,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError, BloscpackWarning, FormatError, UnsupportedError
+from bloscpack.exchange import arraytree
 from bloscpack.filetypes import arraysource
 
 from ..strategies import SCALARS, fill
@@ -178,3 +179,13 @@ def test_damaged(tmp_path: Path) -> None:
             with suppress(BloscpackError, ValueError):
                 bp.convert(tmp_path / "a.tif", tmp_path / "c.blp", overwrite=True, verify=False)
     assert not (tmp_path / "b.blp").exists()
+
+
+def test_a_small_file_that_claims_huge_pages(tmp_path: Path, monkeypatch: Any) -> None:
+    pages = np.zeros((3, 400, 500), "u1")
+    tifffile.imwrite(tmp_path / "a.tif", pages, compression="zlib", photometric="minisblack")
+    monkeypatch.setattr(arraytree, "_MAX_UNWRITTEN_NBYTES", 1000)
+    bp.convert(tmp_path / "a.tif", tmp_path / "a.blp")
+    monkeypatch.setattr(arraytree, "_MOST_PER_STORED_BYTE", 10)
+    with pytest.raises(UnsupportedError, match="it has 600000 bytes, of which hardly any"):
+        bp.convert(tmp_path / "a.tif", tmp_path / "b.blp")
