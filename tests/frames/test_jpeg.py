@@ -115,6 +115,19 @@ def test_exact_pixels_are_those_of_pillow(store_path: Path, pixels: AnyArray) ->
         assert np.array_equal(pickle.loads(pickle.dumps(store))["a"][:], store["a"][:])
 
 
+def test_reduced_frames_are_upright(tmp_path: Path) -> None:
+    turned, stream = Image.Exif(), io.BytesIO()
+    turned[0x0112] = 6  # orientation: shown turned clockwise
+    Image.fromarray(FRAMES[0]).save(stream, "JPEG", quality=95, exif=turned)
+    with bp.frames.create(tmp_path / "a.blp") as store:
+        store.append("a", [stream.getvalue()], codec="jpeg")
+        clip = store["a"]
+        assert clip.shape == (1, 64, 48, 3)
+        reduced, whole = clip.read(reduce=2).astype("i2"), clip.read().astype("i2")
+    means = whole.reshape(1, 32, 2, 24, 2, 3).mean(axis=(2, 4))
+    assert np.abs(reduced - means).mean() < 8
+
+
 def test_exact_for_several_stores_and_appending(store_path: Path, pixels: AnyArray) -> None:
     with bp.frames.open([store_path], exact=True) as many:
         assert np.array_equal(many["a"][:], pixels)
