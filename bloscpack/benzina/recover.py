@@ -94,14 +94,8 @@ def _recover_loose(source: ByteSource, dst: Path | IO[bytes], fault: FormatError
             try:
                 tracks = parse_sample(data).tracks
                 kept = {k: data[at.offset : at.offset + at.nbytes] for k, at in tracks.items()}
-                target = kept.get(TARGET, b"")
-                writer.add_encoded(
-                    data,
-                    int.from_bytes(target, "little", signed=True)
-                    if len(target) == TARGET_NBYTES
-                    else None,
-                    _storable(kept.get(NAME, b"").removesuffix(b"\0") or None, count - 1, found),
-                )
+                name = _storable(_name_in(kept.get(NAME, b"")), count - 1, found)
+                writer.add_encoded(data, _target_in(kept.get(TARGET, b"")), name)
             except BloscpackError as err:
                 end = offset + len(data)
                 found.add(Damage(message_of(err), count - 1, offset, end, frames=(0, 1)))
@@ -182,14 +176,23 @@ class _Entries:
         """Return the target of a sample, or None."""
         if self._has_targets:
             return None if sample.target == -1 else sample.target
-        data = _track(sample, TARGET)
-        return None if len(data) != TARGET_NBYTES else int.from_bytes(data, "little", signed=True)
+        return _target_in(_track(sample, TARGET))
 
     def name(self, sample: Sample) -> bytes | None:
         """Return the name of a sample, or None."""
         if self._has_names:
             return sample.name_bytes
-        return _track(sample, NAME).removesuffix(b"\0") or None
+        return _name_in(_track(sample, NAME))
+
+
+def _target_in(data: bytes) -> int | None:
+    """Return the target in the track of a sample, or None."""
+    return int.from_bytes(data, "little", signed=True) if len(data) == TARGET_NBYTES else None
+
+
+def _name_in(data: bytes) -> bytes | None:
+    """Return the name in the track of a sample, or None."""
+    return data.removesuffix(b"\0") or None
 
 
 def _track(sample: Sample, name: str) -> bytes:

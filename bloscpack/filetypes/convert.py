@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ..display.contactsheet import pictured
 from ..exceptions import UnsupportedError
 from ..format.filekind import (
     HEAD_NBYTES,
@@ -275,9 +276,7 @@ def _copied_clips(source: Any, inner: str, to: str | None, job: CopyJob) -> Conv
         if not inner:
             job.note(source)  # in which reading the images may have found more
         return target.copy(SeveralArrays.of(array), job)
-    shown = source
-    if target.name != "frames" and hasattr(source, "as_pictures"):
-        shown = source.as_pictures()
+    shown = source if target.name == "frames" else pictured(source)
     if inner:
         clip = shown[inner]
         job.carry(*set(source[inner].left_out).difference(clip.left_out))

@@ -311,8 +311,10 @@ class StreamClip(ShownClip):
 
     def _regular(self, number: int) -> ImageForm | None:
         place = int(self._places.columns.form_of[number])
-        form = None if place == IRREGULAR else self._places.columns.forms[place]
-        return None if form and not form.is_picture and self._pictures is not None else form
+        if place == IRREGULAR:
+            return None
+        form = self._places.columns.forms[place]
+        return form if self._pictures is None or form.is_picture else None
 
     def _image_of(self, record: Record) -> Block:
         index = self._index(record.format_version)

@@ -20,6 +20,7 @@ from ...plugin import (
     NotFoundError,
     TruncatedError,
     open_source,
+    optional_library,
     resolve_nthreads,
 )
 from ..codec.codecconfig import DEFAULT_MAX_PIXELS
@@ -38,13 +39,9 @@ from ..transforms import (
 from .batching import Filler, Key, Picture, Plan
 from .recipe import Recipe, TransformLike, as_transform, make_recipe
 
-try:
+with optional_library("it", "torch", "Benzina's DataLoader needs torch"):
     import torch
     from torch.utils.data.dataloader import default_collate
-except ImportError as err:
-    raise ImportError(
-        'Benzina\'s DataLoader needs torch: install it, or "bloscpack[torch]"', name="torch"
-    ) from err
 
 from .ongpu import DeviceFiller, resolve_device
 

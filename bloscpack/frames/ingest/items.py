@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...display.contactsheet import pictured
 from ...display.framerate import RATE_KEY
 from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ...format.filekind import IMAGE_SUFFIXES
@@ -123,8 +124,7 @@ class ClipItem(Item):
     def read(self, options: ReadOptions) -> Reading:
         """Return the images unchanged if the source stores images, else arrays."""
         clip = self.clips[self.id]
-        if options.is_picture and hasattr(clip, "as_pictures"):
-            clip = clip.as_pictures()
+        clip = pictured(clip) if options.is_picture else clip
         notes = [f"left out: {text}" for text in clip.left_out]
         frames = frames_of(clip, keep=True)
         if len(clip) and is_images(clip):

@@ -9,15 +9,6 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
-try:
-    import aiohttp
-except ImportError as err:
-    raise ImportError(
-        f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
-        " (for S3 'bloscpack[s3]')",
-        name=err.name,
-    ) from err
-
 from ...exceptions import RemoteError, UnsupportedError
 from ..coalescing import MAX_REQUESTS
 from ..url import shown
@@ -30,7 +21,11 @@ from .errors import (
     s3_status,
     status_of,
     translate,
+    url_libraries,
 )
+
+with url_libraries():
+    import aiohttp
 
 # Seconds without a byte after which a request counts as lost.
 _SILENCE = 60.0

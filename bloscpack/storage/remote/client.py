@@ -22,21 +22,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
-try:
-    import aiohttp
-    import fsspec
-except ImportError as err:
-    raise ImportError(
-        f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
-        " (for S3 'bloscpack[s3]')",
-        name=err.name,
-    ) from err
-
 from ...exceptions import RemoteError
 from ...parallel.imports import importing
 from ..coalescing import MAX_REQUESTS
 from ..url import shown, without_secrets
-from .errors import cause_of, message_of
+from .errors import cause_of, message_of, url_libraries
+
+with url_libraries():
+    import aiohttp
+    import fsspec
 
 # Largest number of cached clients; creating one takes about 0.1 s.
 _MAX_CLIENTS = 8

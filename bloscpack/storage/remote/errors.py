@@ -4,17 +4,28 @@ An error that may not recur is a `TransientError`, which never leaves this folde
 """
 
 import asyncio
-
-try:
-    import aiohttp
-except ImportError as err:
-    raise ImportError(
-        f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
-        " (for S3 'bloscpack[s3]')"
-    ) from err
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ...exceptions import FileChangedError, RemoteError, UnsupportedError
 from ..url import without_secrets
+
+
+@contextmanager
+def url_libraries() -> Iterator[None]:
+    """Name the extras to install if an import in the body fails."""
+    try:
+        yield
+    except ImportError as err:
+        raise ImportError(
+            f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
+            " (for S3 'bloscpack[s3]')",
+            name=err.name,
+        ) from err
+
+
+with url_libraries():
+    import aiohttp
 
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 # Error codes of the S3 API; some come with a status that is not transient.
